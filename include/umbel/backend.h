@@ -1,0 +1,91 @@
+/* umbel/backend.h: what a backend provides. For people who write one; src/backend/null is the
+ * commented template.
+ *
+ * The core checks arguments, pointers, overlaps and ranges before it calls any entry, tracks
+ * allocations and streams, and never calls with a lock of its own held. Entries that return
+ * um_status record their failure with um_backend_fail. A NULL optional entry means the device
+ * cannot do it.
+ */
+#ifndef UMBEL_BACKEND_H
+#define UMBEL_BACKEND_H
+
+#include <umbel/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define UM_STRUCT_BACKEND 1u
+
+typedef struct um_backend_device um_backend_device; /* each backend's own */
+typedef struct um_backend_stream um_backend_stream;
+
+typedef struct um_backend {
+    uint32_t struct_size;
+    uint32_t struct_id; /* UM_STRUCT_BACKEND */
+    const void *next;
+    const char *name; /* lower case, at most 15 characters */
+
+    /* How many devices there are here. With none: UM_OK, *count = 0 and the reason in why. */
+    um_status (*enumerate)(int32_t *count, char *why, size_t why_size);
+    um_status (*describe)(int32_t ordinal, um_device_info *out);
+    um_status (*open)(int32_t ordinal, um_backend_device **out);
+    void (*close)(um_backend_device *device); /* no stream is alive */
+    um_status (*caps)(um_backend_device *device, um_caps *out);
+
+    um_status (*alloc)(um_backend_device *device, uint64_t size_bytes, um_ptr *out); /* size >= 1 */
+    void (*free)(um_backend_device *device, um_ptr ptr); /* no work uses it */
+
+    um_status (*stream_create)(um_backend_device *device, um_backend_stream **out);
+    void (*stream_destroy)(um_backend_stream *stream); /* waits for its work */
+
+    um_status (*write)(um_backend_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes);
+    um_status (*read)(um_backend_stream *stream, void *dst, um_ptr src,
+                      uint64_t size_bytes); /* waits */
+    um_status (*copy)(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes);
+    um_status (*fill)(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
+                      uint32_t pattern_bytes);
+
+    /* Tickets count up from 1 within a stream; a ticket is complete when all work before its record
+     * is. */
+    um_status (*record)(um_backend_stream *stream, uint64_t *ticket);
+    /* Holds the stream back until `other`, of the same device, reaches the ticket. The core waits
+     * on the host for streams of different backends or devices. */
+    um_status (*wait)(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket);
+    um_status (*query)(um_backend_stream *stream,
+                       uint64_t ticket); /* OK, NOT_READY, the stream's error */
+    um_status (*synchronize)(um_backend_stream *stream,
+                             uint64_t ticket); /* UINT64_MAX: all of it */
+    um_status (*clear_error)(
+        um_backend_stream *stream); /* idle stream: gives its error and forgets it */
+
+    /* Optional: native ops. Both read one table, so they cannot disagree. supports writes why not.
+     * enqueue returns before the op has run and keeps no pointer into *op. */
+    bool (*supports)(um_backend_device *device, const um_op *op, char *why, size_t why_size);
+    um_status (*enqueue)(um_backend_stream *stream, const um_op *op);
+} um_backend;
+
+/* Records a failure as the calling thread's last error and returns code. backend and op may be
+ * NULL. */
+UM_API um_status um_backend_fail(um_status code, const char *backend, const char *op,
+                                 int32_t native_code, const char *format, ...) UM_PRINTF(5, 6);
+
+/* ---- the null backend's record, for people who test their dispatch logic -------------------- */
+
+typedef struct um_null_call {
+    char entry[16]; /* "alloc", "enqueue", ... */
+    um_op_id op;    /* enqueue only */
+    uint64_t size_bytes;
+} um_null_call;
+
+/* Calls recorded by the null backend since the last clear; at most 4096 are kept, the count goes
+ * on. */
+UM_API int64_t um_null_call_count(void);
+/* OUT_OF_RANGE: index not kept. */
+UM_API UM_MUST_CHECK um_status um_null_call_get(int64_t index, um_null_call *out);
+UM_API void um_null_call_clear(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

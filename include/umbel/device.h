@@ -1,0 +1,162 @@
+/* umbel/device.h: devices, memory, streams, events, and running an op.
+ *
+ * Devices and the registry may be used from any thread. One stream is used from one thread at a
+ * time; different streams in parallel. All work is in stream order; nothing here waits for it
+ * except where it says so.
+ *
+ * A failed asynchronous op makes its stream's state that error: every later wait, read, query and
+ * enqueue on the stream returns it, with its origin, until um_stream_clear_error. Nothing hangs.
+ */
+#ifndef UMBEL_DEVICE_H
+#define UMBEL_DEVICE_H
+
+#include <umbel/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct um_device um_device;
+typedef struct um_stream um_stream;
+
+/* A point in a stream's order. Made by um_record only; copied freely; stays valid (and complete)
+ * after the stream is gone. All zero is an event that is already complete. */
+typedef struct um_event {
+    uint64_t stream_id;
+    uint64_t ticket;
+} um_event;
+
+/* ---- what there is ------------------------------------------------------------------------ */
+
+typedef int32_t um_device_kind;
+enum {
+    UM_DEVICE_NONE = 0,
+    UM_DEVICE_CUDA = 1,
+    UM_DEVICE_ROCM = 2,
+    UM_DEVICE_METAL = 3,
+    UM_DEVICE_LEVEL_ZERO = 4,
+    UM_DEVICE_VULKAN = 5,
+    UM_DEVICE_WEBGPU = 6,
+    UM_DEVICE_OPENCL = 7,
+    UM_DEVICE_CPU = 8,
+    UM_DEVICE_NULL = 9
+};
+
+typedef struct um_device_info {
+    um_device_kind kind;
+    int32_t ordinal;             /* within its backend */
+    char backend[16];            /* "cpu" */
+    char name[128];              /* the hardware's own name */
+    uint64_t memory_total_bytes; /* 0: unknown */
+} um_device_info;
+
+/* What a device can do, probed, never assumed. struct_size is set by the caller; a field past it is
+ * not written. */
+typedef struct um_caps {
+    uint32_t struct_size;
+    um_device_kind kind;
+    char name[128];
+    char isa[64];          /* CPU: the kernel set in use, "avx2+fma+f16c" */
+    uint32_t storage;      /* bit (1u << um_dtype): buffers may hold it */
+    uint32_t arithmetic;   /* bit (1u << um_dtype): kernels compute on it (narrow floats in f32) */
+    int32_t compute_units; /* CPU: threads in use */
+    int32_t subgroup_min, subgroup_max; /* CPU: SIMD lanes of f32 */
+    int32_t unified_memory;             /* device pointers are host pointers */
+    uint64_t memory_total_bytes, memory_free_bytes;
+    uint64_t buffer_max_bytes;
+    uint64_t l1_bytes, l2_bytes, l3_bytes; /* 0: unknown */
+} um_caps;
+
+/* Backends compiled in, in order of preference, whether or not they have a device here. */
+UM_API int32_t um_backend_count(void);
+/* Name of backend `index`, how many devices it has, and, when it has none, why (a static or
+ * thread-owned string valid until the thread's next call of it; "" otherwise). NULL outputs are
+ * skipped. OUT_OF_RANGE: no such index. */
+UM_API UM_MUST_CHECK um_status um_backend_describe(int32_t index, const char **name,
+                                                   int32_t *device_count, const char **why_none);
+/* Device `ordinal` of the backend. OUT_OF_RANGE: no such one. */
+UM_API UM_MUST_CHECK um_status um_device_describe(int32_t backend_index, int32_t ordinal,
+                                                  um_device_info *out);
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+/* spec: "auto" (the best device; CPU when there is nothing else; never null), "cpu", "cpu:0",
+ * "null", each optionally followed by layers, outermost last: "cpu+validate+trace". Case and
+ * surrounding blanks do not matter. NULL or "": the environment's UMBEL_DEVICE, else "auto".
+ * Opening a device twice gives the same one again (a layered one is its own). NOT_FOUND: no such
+ * backend, ordinal or layer; the message lists what there is and why the others are not. */
+UM_API UM_MUST_CHECK um_status um_open(const char *spec, UM_GIVE um_device **out);
+UM_API um_device *um_device_retain(UM_KEEP um_device *device);
+/* The last release waits for all work. NULL is legal. */
+UM_API void um_device_release(UM_TAKE um_device *device);
+
+UM_API UM_MUST_CHECK um_status um_device_caps(UM_KEEP um_device *device, um_caps *out);
+/* "cpu:0", or with layers "cpu:0+trace". Lives as long as the device. */
+UM_API const char *um_device_name(const um_device *device);
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+/* bytes 0 gives a valid unique pointer. Uninitialised; aligned to 64. OUT_OF_MEMORY. */
+UM_API UM_MUST_CHECK um_status um_alloc(um_device *device, uint64_t size_bytes, um_ptr *out);
+/* Waits for the device's work, then frees. 0 is legal. INVALID_ARGUMENT: not the start of a live
+ * allocation. */
+UM_API UM_MUST_CHECK um_status um_free(um_device *device, um_ptr ptr);
+/* Frees once the work now in the stream is done; the pointer is dead for the caller at once. */
+UM_API UM_MUST_CHECK um_status um_free_async(um_stream *stream, um_ptr ptr);
+/* The allocation that holds ptr (interior pointers too): its start and size. INVALID_ARGUMENT: none
+ * does. */
+UM_API UM_MUST_CHECK um_status um_ptr_resolve(um_device *device, um_ptr ptr, um_ptr *base,
+                                              uint64_t *size_bytes);
+
+/* In stream order. Ranges are checked against the allocations (INVALID_ARGUMENT). size 0 is legal
+ * with any pointer. */
+/* Host to device; `src` may be reused on return. */
+UM_API UM_MUST_CHECK um_status um_write(um_stream *stream, um_ptr dst, const void *src,
+                                        uint64_t size_bytes);
+/* Device to host; waits for the stream. */
+UM_API UM_MUST_CHECK um_status um_read(um_stream *stream, void *dst, um_ptr src,
+                                       uint64_t size_bytes);
+/* Within the device; ranges must not overlap. */
+UM_API UM_MUST_CHECK um_status um_copy(um_stream *stream, um_ptr dst, um_ptr src,
+                                       uint64_t size_bytes);
+/* Repeats a pattern of 1, 2, 4 or 8 bytes; size must be a multiple of it. */
+UM_API UM_MUST_CHECK um_status um_fill(um_stream *stream, um_ptr dst, uint64_t size_bytes,
+                                       const void *pattern, uint32_t pattern_bytes);
+
+/* ---- streams and events ------------------------------------------------------------------- */
+
+UM_API UM_MUST_CHECK um_status um_stream_create(um_device *device, UM_GIVE um_stream **out);
+/* Waits for its work. NULL is legal. */
+UM_API void um_stream_release(UM_TAKE um_stream *stream);
+UM_API um_device *um_stream_device(um_stream *stream);
+
+UM_API UM_MUST_CHECK um_status um_record(um_stream *stream, um_event *out);
+/* Later work of the stream starts after the event, of any stream of any device. Does not block the
+ * caller when both are of one device. */
+UM_API UM_MUST_CHECK um_status um_wait(um_stream *stream, um_event event);
+/* OK: complete. NOT_READY. Or the error of its stream. Makes no sound: NOT_READY leaves the last
+ * error as it was. */
+UM_API UM_MUST_CHECK um_status um_query(um_event event);
+UM_API UM_MUST_CHECK um_status um_event_synchronize(um_event event);
+UM_API UM_MUST_CHECK um_status um_synchronize(um_stream *stream);
+UM_API UM_MUST_CHECK um_status um_device_synchronize(um_device *device);
+/* Waits, returns the stream's error (or OK) and makes the stream usable again. */
+UM_API um_status um_stream_clear_error(um_stream *stream);
+
+/* ---- running an op ------------------------------------------------------------------------ */
+
+/* Checks the op (um_op_check), checks every pointer against the device's live allocations, finds
+ * who can run it and returns before it has run. The op is copied. An op with nothing to write
+ * returns OK before any pointer is looked at. INVALID_ARGUMENT, UNSUPPORTED (the message says who
+ * refused and why), OUT_OF_MEMORY, or the stream's error. */
+UM_API UM_MUST_CHECK um_status um_enqueue(um_stream *stream, const um_op *op);
+
+/* Whether um_enqueue would find someone. Silent and cheap: the last error stays as it was; `why`
+ * (may be NULL, why_size bytes) gets the reason for a refusal, else "". Pointers are not looked at.
+ */
+UM_API bool um_supports(um_device *device, const um_op *op, char *why, size_t why_size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,160 @@
+/* umbel/op.h: the op descriptor every call of either face becomes, and the op table.
+ *
+ * A um_op says what to compute, on which views, with which attributes. Its rules are checked once,
+ * by um_op_check, before any backend sees it. um_enqueue (umbel/device.h) runs one.
+ */
+#ifndef UMBEL_OP_H
+#define UMBEL_OP_H
+
+#include <umbel/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define UM_MAX_RANK       8
+#define UM_OP_MAX_INPUTS  8
+#define UM_OP_MAX_OUTPUTS 2
+#define UM_MAP_MAX_INSTS  24
+
+/* An address in some device's memory. Arithmetic on it counts bytes; any address inside a live
+ * allocation is legal. */
+typedef uint64_t um_ptr;
+
+/* A strided window on memory. Element (i0, i1, ...) is at ptr + sum(i * stride) elements. Strides
+ * may be 0 (inputs only) or negative. A 4-bit dtype needs ptr at a whole byte, i.e. an even
+ * element. */
+typedef struct um_view {
+    um_ptr ptr; /* of element (0, 0, ...) */
+    um_dtype dtype;
+    int32_t rank; /* 0 (one element) to 8 */
+    int64_t shape[UM_MAX_RANK];
+    int64_t stride[UM_MAX_RANK]; /* in elements */
+} um_view;
+
+typedef int32_t um_op_id;
+enum {
+    UM_OP_NONE = 0,
+#define UM_OP(id, NAME, name, family, rule, in_min, in_max, out_count, dtypes, result, doc)        \
+    UM_OP_##NAME = id,
+#include <umbel/op.def>
+};
+
+/* Axes as bits. UM_AXIS counts from the front (0..7) or, negative, from the back (-1..-8). No bit
+ * set: every axis. */
+#define UM_AXIS(i)  ((uint32_t)1 << ((uint32_t)(i)&31u))
+#define UM_ALL_AXES ((uint32_t)0)
+
+/* One step of a fused elementwise program: value (input_count + own index) = op(values
+ * src[0..arity-1]). Values 0 .. input_count - 1 are the op's inputs, converted to the program's
+ * dtype as they are loaded. */
+typedef struct um_map_inst {
+    uint16_t op;    /* a MAP-family op with arity 1, 2 or 3, or UM_OP_FILL: the constant `value` */
+    uint8_t src[3]; /* value numbers, each less than this instruction's own */
+    uint8_t reserved;
+    double value; /* FILL's constant; attrs.map.a of elu and leaky_relu */
+} um_map_inst;
+
+/* The last instruction's value is converted to the output's dtype. Arithmetic is in `dtype`: float
+ * programs keep f32 (f64 for f64) between steps and round once at the end; integer values wrap to
+ * `dtype` after each step; comparisons and logical ops yield 0 or 1. Intermediates are never
+ * stored. */
+typedef struct um_map_program {
+    um_dtype dtype;
+    int32_t inst_count; /* 1 to UM_MAP_MAX_INSTS */
+    um_map_inst inst[UM_MAP_MAX_INSTS];
+} um_map_program;
+
+enum { UM_ROPE_INTERLEAVED = 0, UM_ROPE_HALF_SPLIT = 1 };
+enum { UM_CAUSAL_NONE = 0, UM_CAUSAL_BOTTOM_RIGHT = 1, UM_CAUSAL_TOP_LEFT = 2 };
+
+/* The attributes of each op. Ops that are not named here have none. */
+typedef union um_attrs {
+    struct {
+        double a; /* elu, leaky_relu: the slope below 0 */
+    } map;
+    const um_map_program *program; /* map; read during the call only, never kept */
+    struct {
+        uint32_t axes; /* UM_AXIS bits; 0 is every axis (argmax, argmin: exactly one bit, or 0 for
+                          the flattened input) */
+        int32_t keepdims;
+        double correction; /* var, std: divisor is count - correction */
+    } reduce;
+    struct {
+        int32_t
+            axis; /* cumsum, cumprod, cummax, softmax, log_softmax; negative counts from the back */
+    } axis;
+    struct {
+        double f;  /* fill's value for a float output */
+        int64_t i; /* ... for an integer or bool output (u64: the same bits) */
+    } fill;
+    struct {
+        double start, step;      /* arange, float output */
+        int64_t i_start, i_step; /* ... integer output, wraps */
+    } arange;
+    struct {
+        double alpha, beta;
+    } matmul;
+    struct {
+        double eps;
+    } norm;
+    struct {
+        double theta;   /* base of the frequencies, > 0 */
+        int64_t offset; /* position of row 0, when no ids are given */
+        int32_t layout; /* UM_ROPE_INTERLEAVED: pairs (2i, 2i+1); HALF_SPLIT: (i, i + dims/2) */
+        int32_t dims;   /* leading dims that turn, even; 0: all of D */
+    } rope;
+    struct {
+        double scale; /* 0: 1 / sqrt(D) */
+        int32_t causal;
+        int32_t reserved;
+        int64_t window; /* 0: none; else a query sees that many keys up to and including its own
+                           position */
+        double softcap; /* 0: none; else scores become softcap * tanh(score / softcap) */
+    } attention;
+    int64_t raw[4];
+} um_attrs;
+
+typedef struct um_op {
+    um_op_id id;
+    int32_t in_count;
+    int32_t out_count;
+    int32_t reserved;
+    um_attrs attrs;
+    um_view out[UM_OP_MAX_OUTPUTS];
+    um_view in[UM_OP_MAX_INPUTS]; /* last, so that copying an op can stop at in_count */
+} um_op;
+
+/* The number of rows; valid ids are 1 .. um_op_count(). */
+UM_API int32_t um_op_count(void);
+/* The op's name ("matmul"), or "none". Never NULL. */
+UM_API const char *um_op_name(um_op_id id);
+/* The id with that name, or UM_OP_NONE. */
+UM_API um_op_id um_op_find(const char *name);
+/* One line on what it computes, or "". Never NULL. */
+UM_API const char *um_op_doc(um_op_id id);
+
+/* Sets dtype, rank, shape and row-major strides of every op->out from the inputs and attributes;
+ * ptr stays. For ops with a FREE result the caller sets out[].dtype (and, for fill and arange, rank
+ * and shape) first. INVALID_ARGUMENT with who, what, got, wanted when the inputs break the op's
+ * rule. Touches no memory. */
+UM_API UM_MUST_CHECK um_status um_op_infer(um_op *op);
+
+/* Checks a complete op: counts, ranks, sizes (overflow is an error), dtypes, shapes, attributes,
+ * outputs whose elements overlap each other, outputs that overlap an input (exactly in place is
+ * legal for MAP ops and copy of equal-sized dtypes; matmul's c may be its output). Looks at no
+ * memory and at no device. INVALID_ARGUMENT with a message; otherwise OK. */
+UM_API UM_MUST_CHECK um_status um_op_check(const um_op *op);
+
+/* A row-major view. Strides are set; with overflowing sizes INVALID_ARGUMENT and an all-zero *out.
+ */
+UM_API UM_MUST_CHECK um_status um_view_make(um_ptr ptr, um_dtype dtype, int32_t rank,
+                                            const int64_t *shape, um_view *out);
+
+/* The number of elements; 1 for rank 0. The view must be valid (um_op_check, um_view_make). */
+UM_API int64_t um_view_count(const um_view *view);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

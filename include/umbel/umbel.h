@@ -1,0 +1,12 @@
+/* umbel/umbel.h: all of it. */
+#ifndef UMBEL_UMBEL_H
+#define UMBEL_UMBEL_H
+
+#include <umbel/backend.h>
+#include <umbel/base.h>
+#include <umbel/device.h>
+#include <umbel/llm.h>
+#include <umbel/op.h>
+#include <umbel/tensor.h>
+
+#endif

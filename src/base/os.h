@@ -1,0 +1,64 @@
+/* base/os.h: threads, time and files over the system. os_posix.c implements it; nothing else names
+ * the system. */
+#ifndef UM_BASE_OS_H
+#define UM_BASE_OS_H
+
+#include "base/base.h"
+
+#include <pthread.h>
+
+typedef pthread_mutex_t um_mutex;
+typedef pthread_cond_t um_cond;
+typedef pthread_t um_thread;
+typedef pthread_once_t um_once;
+#define UM_MUTEX_INIT PTHREAD_MUTEX_INITIALIZER
+#define UM_ONCE_INIT  PTHREAD_ONCE_INIT
+
+um_status um_mutex_init(um_mutex *mutex);
+void um_mutex_destroy(um_mutex *mutex);
+void um_mutex_lock(um_mutex *mutex);
+void um_mutex_unlock(um_mutex *mutex);
+um_status um_cond_init(um_cond *cond);
+void um_cond_destroy(um_cond *cond);
+void um_cond_wait(um_cond *cond, um_mutex *mutex);
+void um_cond_signal(um_cond *cond);
+void um_cond_broadcast(um_cond *cond);
+void um_call_once(um_once *once, void (*fn)(void));
+/* Blocks all signals in the new thread; stack 512 KiB at least. */
+um_status um_thread_start(um_thread *thread, void (*fn)(void *), void *arg, const char *name);
+void um_thread_join(um_thread thread);
+
+/* Processors this process may run on (affinity mask), at least 1. */
+int32_t um_os_cpu_count(void);
+/* Monotonic nanoseconds. */
+int64_t um_os_now_ns(void);
+/* Bytes of physical memory, total and available; 0 when unknown. */
+void um_os_memory(uint64_t *total_bytes, uint64_t *free_bytes);
+/* Sizes of the data caches of processor 0; 0 when unknown. */
+void um_os_caches(uint64_t *l1_bytes, uint64_t *l2_bytes, uint64_t *l3_bytes);
+/* The processor's model name, or "CPU". */
+void um_os_cpu_name(char *name, size_t name_size);
+
+/* A hint to the core inside a spin loop. */
+static inline void um_os_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* ---- whole files, read-only (file_posix.c) --------------------------------------------------- */
+
+typedef struct um_file {
+    const uint8_t *data; /* mapped, or read where mapping is not to be had */
+    uint64_t size_bytes;
+    bool mapped;
+} um_file;
+/* NOT_FOUND, IO_ERROR (a directory, unreadable), OUT_OF_MEMORY; the message names path and the
+ * system's reason. */
+um_status um_file_open(const char *path, um_file *out);
+void um_file_close(um_file *file);
+
+#endif

@@ -1,0 +1,101 @@
+/* op/table.h: the op table as the core and the conformance driver see it. Rows come from
+ * umbel/op.def; each rule's infer_ and sample_ functions are in its family's file (map.c, reduce.c,
+ * move.c, index.c, matmul.c, norm.c, attention.c). */
+#ifndef UM_OP_TABLE_H
+#define UM_OP_TABLE_H
+
+#include "base/base.h"
+
+#include <umbel/op.h>
+
+typedef enum um_op_family {
+    UM_FAMILY_MAP,
+    UM_FAMILY_REDUCE,
+    UM_FAMILY_MOVE,
+    UM_FAMILY_INDEX,
+    UM_FAMILY_MATMUL,
+    UM_FAMILY_NORM,
+    UM_FAMILY_ATTENTION
+} um_op_family;
+
+/* The dtype column as bits (1u << um_dtype). */
+#define UM_BIT(dtype) ((uint32_t)1 << (dtype))
+#define UM_DTYPES_F   (UM_BIT(UM_F64) | UM_BIT(UM_F32) | UM_BIT(UM_F16) | UM_BIT(UM_BF16))
+#define UM_DTYPES_I                                                                                \
+    (UM_BIT(UM_I8) | UM_BIT(UM_I16) | UM_BIT(UM_I32) | UM_BIT(UM_I64) | UM_BIT(UM_U8) |            \
+     UM_BIT(UM_U16) | UM_BIT(UM_U32) | UM_BIT(UM_U64))
+#define UM_DTYPES_IB  (UM_DTYPES_I | UM_BIT(UM_BOOL))
+#define UM_DTYPES_FI  (UM_DTYPES_F | UM_DTYPES_I)
+#define UM_DTYPES_FIB (UM_DTYPES_FI | UM_BIT(UM_BOOL))
+#define UM_DTYPES_ALL                                                                              \
+    (UM_DTYPES_FIB | UM_BIT(UM_F8E4M3FN) | UM_BIT(UM_F8E4M3FNUZ) | UM_BIT(UM_F8E5M2) |             \
+     UM_BIT(UM_F8E5M2FNUZ) | UM_BIT(UM_F4E2M1) | UM_BIT(UM_F6E2M3) | UM_BIT(UM_F6E3M2) |           \
+     UM_BIT(UM_F8E8M0))
+
+typedef enum um_op_result {
+    UM_RESULT_SAME,
+    UM_RESULT_BOOL,
+    UM_RESULT_I64,
+    UM_RESULT_FREE
+} um_op_result;
+
+/* How the driver fills an input. */
+typedef enum um_fill_kind {
+    UM_FILL_VALUES,  /* random in [lo, hi]; the driver adds special values (NaN, inf, -0, extremes)
+                        in rounds of its own */
+    UM_FILL_INDICES, /* random integers in [lo, hi] */
+    UM_FILL_BOOL     /* random 0 and 1 */
+} um_fill_kind;
+
+/* One test input: a complete op but for pointers and strides (views are packed; the driver makes
+ * them strided, broadcast, reversed). */
+typedef struct um_sample {
+    um_op op;
+    um_map_program program; /* op.attrs.program points here when used */
+    char label[64];         /* "m=5 k=7 n=3" */
+    double lo[UM_OP_MAX_INPUTS], hi[UM_OP_MAX_INPUTS];
+    um_fill_kind fill[UM_OP_MAX_INPUTS];
+    bool no_specials; /* NaN and inf rounds make no sense for it */
+} um_sample;
+
+typedef struct um_op_row {
+    um_op_id id;
+    const char *name;
+    um_op_family family;
+    int32_t in_min, in_max, out_count;
+    uint32_t dtypes; /* of the main input (the output for ops without one) */
+    um_op_result result;
+    const char *doc;
+    /* Writes dtype, rank and shape of `out` (out_count views; they hold op->out on entry, for FREE
+     * results). The generic part (counts, ranks, sizes, dtype mask, dims >= 0) is checked before.
+     * Fails with INVALID_ARGUMENT. */
+    um_status (*infer)(const um_op *op, um_view *out);
+    /* Sample `index` for the main dtype, or false past the last. sample->op.id is set on entry, the
+     * rest is zero. */
+    bool (*sample)(int32_t index, um_dtype dtype, um_sample *sample);
+} um_op_row;
+
+/* NULL when id is no op. */
+const um_op_row *um_op_get_row(um_op_id id);
+/* Index of the input whose dtype is the main one (where: 1, others 0); -1 when the op has no
+ * inputs. */
+int32_t um_op_main_input(um_op_id id);
+
+/* "f32[64,128]" into text (for messages); returns text. */
+const char *um_view_text(const um_view *view, char *text, size_t text_size);
+/* Lowest and one past the highest byte the view reaches, relative to ptr. false: overflow. Empty
+ * views: 0, 0. */
+bool um_view_extent(const um_view *view, int64_t *low_bytes, int64_t *high_bytes);
+/* Whether two elements of one view share a byte; whether two views of the same address space do.
+ * Exact within a bounded search, and "true" where the search gives up. */
+bool um_view_self_overlaps(const um_view *view);
+bool um_views_overlap(const um_view *a, const um_view *b);
+bool um_views_identical(const um_view *a,
+                        const um_view *b);   /* same pointer, element size, shape and strides */
+bool um_view_is_packed(const um_view *view); /* row-major, no gaps (axes of size 1 do not matter) */
+/* The bits of op->attrs.reduce.axes as plain axis bits 0 .. rank-1, 0 meaning all; false: an axis
+ * outside the rank or named twice. */
+bool um_axes_resolve(uint32_t axes, int32_t rank, uint32_t *resolved);
+bool um_axis_resolve(int32_t axis, int32_t rank, int32_t *resolved);
+
+#endif
