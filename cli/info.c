@@ -1,0 +1,202 @@
+/* cli/info.c: `umbel info`: every device, what it can do, and for each backend without a device
+ * why.
+ */
+#include "cli/cli.h"
+
+#include <umbel/umbel.h>
+
+enum { DTYPE_END = 32 }; /* the capability masks have 32 bits */
+
+static const char *kind_name(um_device_kind kind)
+{
+    static const char *const names[] = {"none",   "cuda",   "rocm",   "metal", "level_zero",
+                                        "vulkan", "webgpu", "opencl", "cpu",   "null"};
+    return kind >= 0 && kind <= UM_DEVICE_NULL ? names[kind] : "unknown";
+}
+
+/* "f64 f32 f16" of a mask. */
+static const char *mask_text(uint32_t mask, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int32_t d = 1; d < DTYPE_END; d++) {
+        if (!(mask >> d & 1u) || used >= size) continue;
+        int n = snprintf(text + used, size - used, "%s%s", used ? " " : "", um_dtype_name(d));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return text;
+}
+
+static const char *bytes_text(uint64_t bytes, char *text, size_t size)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
+    if (bytes)
+        snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    else
+        snprintf(text, size, "unknown");
+    return text;
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static void show_bytes(const char *label, uint64_t bytes)
+{
+    char text[32];
+    printf("  %-16s %s\n", label, bytes_text(bytes, text, sizeof text));
+}
+
+static void show_caps(const um_caps *caps)
+{
+    char text[256];
+    if (caps->isa[0]) printf("  %-16s %s\n", "kernel set", caps->isa);
+    printf("  %-16s %d\n", "compute units", caps->compute_units);
+    printf("  %-16s %d to %d\n", "subgroup lanes", caps->subgroup_min, caps->subgroup_max);
+    show_bytes("memory", caps->memory_total_bytes);
+    show_bytes("memory free", caps->memory_free_bytes);
+    show_bytes("largest buffer", caps->buffer_max_bytes);
+    printf("  %-16s %s\n", "unified memory", caps->unified_memory ? "yes" : "no");
+    show_bytes("L1 data cache", caps->l1_bytes);
+    show_bytes("L2 cache", caps->l2_bytes);
+    show_bytes("L3 cache", caps->l3_bytes);
+    printf("  %-16s %s\n", "computes on", mask_text(caps->arithmetic, text, sizeof text));
+    printf("  %-16s %s\n", "stores",
+           mask_text(caps->storage & ~caps->arithmetic, text, sizeof text));
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+static um_status get_caps(const char *backend, int32_t ordinal, um_caps *caps)
+{
+    char spec[32];
+    um_device *device = NULL;
+    snprintf(spec, sizeof spec, "%s:%d", backend, ordinal);
+    *caps = (um_caps){.struct_size = sizeof *caps};
+    um_status status = um_open(spec, &device);
+    if (status == UM_OK) status = um_device_caps(device, caps);
+    um_device_release(device);
+    return status;
+}
+
+static void show_device(const um_device_info *info)
+{
+    um_caps caps;
+    printf("%s:%d  %s\n", info->backend, info->ordinal, info->name);
+    if (get_caps(info->backend, info->ordinal, &caps) == UM_OK)
+        show_caps(&caps);
+    else
+        printf("  does not open: %s\n", um_last_error()->message);
+    putchar('\n');
+}
+
+static void json_mask(cli_json *json, const char *key, uint32_t mask)
+{
+    cli_json_open(json, key, '[');
+    for (int32_t d = 1; d < DTYPE_END; d++)
+        if (mask >> d & 1u) cli_json_text(json, NULL, um_dtype_name(d));
+    cli_json_close(json, ']');
+}
+
+static void json_caps(cli_json *json, const um_caps *caps)
+{
+    cli_json_text(json, "isa", caps->isa);
+    cli_json_int(json, "compute_units", caps->compute_units);
+    cli_json_int(json, "subgroup_min", caps->subgroup_min);
+    cli_json_int(json, "subgroup_max", caps->subgroup_max);
+    cli_json_bool(json, "unified_memory", caps->unified_memory != 0);
+    cli_json_u64(json, "memory_total_bytes", caps->memory_total_bytes);
+    cli_json_u64(json, "memory_free_bytes", caps->memory_free_bytes);
+    cli_json_u64(json, "buffer_max_bytes", caps->buffer_max_bytes);
+    cli_json_u64(json, "l1_bytes", caps->l1_bytes);
+    cli_json_u64(json, "l2_bytes", caps->l2_bytes);
+    cli_json_u64(json, "l3_bytes", caps->l3_bytes);
+    json_mask(json, "storage", caps->storage);
+    json_mask(json, "arithmetic", caps->arithmetic);
+}
+
+static void json_device(cli_json *json, const um_device_info *info)
+{
+    um_caps caps;
+    cli_json_open(json, NULL, '{');
+    cli_json_int(json, "ordinal", info->ordinal);
+    cli_json_text(json, "name", info->name);
+    cli_json_text(json, "kind", kind_name(info->kind));
+    if (get_caps(info->backend, info->ordinal, &caps) == UM_OK)
+        json_caps(json, &caps);
+    else
+        cli_json_text(json, "error", um_last_error()->message);
+    cli_json_close(json, '}');
+}
+
+static um_status show_backend(int32_t index)
+{
+    const char *name, *why;
+    int32_t count;
+    um_status status = um_backend_describe(index, &name, &count, &why);
+    if (status == UM_OK && count == 0) printf("%s: no device: %s\n", name, why);
+    for (int32_t i = 0; status == UM_OK && i < count; i++) {
+        um_device_info info;
+        status = um_device_describe(index, i, &info);
+        if (status == UM_OK) show_device(&info);
+    }
+    return status;
+}
+
+static um_status json_backend(cli_json *json, int32_t index)
+{
+    const char *name, *why;
+    int32_t count;
+    um_status status = um_backend_describe(index, &name, &count, &why);
+    if (status != UM_OK) return status;
+    cli_json_open(json, NULL, '{');
+    cli_json_text(json, "name", name);
+    cli_json_text(json, "why_none", count ? NULL : why);
+    cli_json_open(json, "devices", '[');
+    for (int32_t i = 0; status == UM_OK && i < count; i++) {
+        um_device_info info;
+        status = um_device_describe(index, i, &info);
+        if (status == UM_OK) json_device(json, &info);
+    }
+    cli_json_close(json, ']');
+    cli_json_close(json, '}');
+    return status;
+}
+
+static um_status show_all(void)
+{
+    um_status status = UM_OK;
+    printf("umbel %s\n\n", um_version());
+    for (int32_t i = 0; status == UM_OK && i < um_backend_count(); i++) status = show_backend(i);
+    return status;
+}
+
+static um_status json_all(void)
+{
+    um_status status = UM_OK;
+    cli_json json = {.file = stdout};
+    cli_json_open(&json, NULL, '{');
+    cli_json_text(&json, "version", um_version());
+    cli_json_open(&json, "backends", '[');
+    for (int32_t i = 0; status == UM_OK && i < um_backend_count(); i++)
+        status = json_backend(&json, i);
+    cli_json_close(&json, ']');
+    cli_json_close(&json, '}');
+    return status;
+}
+
+int cli_info(int argc, char **argv)
+{
+    bool as_json = false;
+    const cli_option options[] = {
+        {.name = "json", .kind = CLI_FLAG, .out = &as_json, .doc = "for programs"},
+    };
+    const cli_command command = {.name = "info",
+                                 .summary = "Show the devices and what they can do.",
+                                 .options = options,
+                                 .option_count = 1};
+    int code = cli_parse(&command, argc, argv);
+    if (code != CLI_GO) return code;
+    return (as_json ? json_all() : show_all()) == UM_OK ? CLI_DONE : cli_fail_status();
+}
