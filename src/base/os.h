@@ -1,5 +1,5 @@
-/* base/os.h: threads, time and files over the system. os_posix.c implements it; nothing else names
- * the system. */
+/* base/os.h: threads, time and files over the system. os_posix.c implements it, with
+ * os_linux.c or os_generic.c for what POSIX does not say; nothing else names the system. */
 #ifndef UM_BASE_OS_H
 #define UM_BASE_OS_H
 
@@ -28,6 +28,11 @@ void um_call_once(um_once *once, void (*fn)(void));
 um_status um_thread_start(um_thread *thread, void (*fn)(void *), void *arg, const char *name);
 void um_thread_join(um_thread thread);
 
+/* The default allocator: the system's heap, large blocks on huge pages where it has them. NULL on
+ * failure; align_bytes is a power of two, at least sizeof(void *). */
+void *um_os_alloc(size_t size_bytes, size_t align_bytes);
+void um_os_free(void *ptr);
+
 /* Processors this process may run on (affinity mask), at least 1. */
 int32_t um_os_cpu_count(void);
 /* Monotonic nanoseconds. */
@@ -38,6 +43,11 @@ void um_os_memory(uint64_t *total_bytes, uint64_t *free_bytes);
 void um_os_caches(uint64_t *l1_bytes, uint64_t *l2_bytes, uint64_t *l3_bytes);
 /* The processor's model name, or "CPU". */
 void um_os_cpu_name(char *name, size_t name_size);
+
+/* Gives the calling thread a name for debuggers, where the system has such. */
+void um_os_name_thread(const char *name);
+/* Says that a range of memory is worth huge pages. */
+void um_os_want_huge(void *ptr, size_t size_bytes);
 
 /* A hint to the core inside a spin loop. */
 static inline void um_os_pause(void)
