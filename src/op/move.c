@@ -1,0 +1,104 @@
+/* op/move.c: ops that only move or make elements: copy, fill, arange. Slices, transposes and
+ * broadcasts are views and need no op. */
+#include "op/rule.h"
+
+um_status um_infer_copy(const um_op *op, um_view *out)
+{
+    um_rule_like(out, out->dtype, &op->in[0]);
+    return UM_OK;
+}
+
+/* The output is the caller's. */
+um_status um_infer_fill(const um_op *op, um_view *out)
+{
+    (void)op;
+    (void)out;
+    return UM_OK;
+}
+
+um_status um_infer_arange(const um_op *op, um_view *out)
+{
+    if (out->rank != 1) return um_rule_fail_view(op, "wants an output of rank 1", "out", out);
+    return UM_OK;
+}
+
+/* ---- samples -------------------------------------------------------------------------------- */
+
+static const um_dims shapes[] = {
+    UM_SCALAR,
+    UM_DIMS(0),
+    UM_DIMS(1),
+    UM_DIMS(17),
+    UM_DIMS(257),
+    UM_DIMS(3, 0, 5),
+    UM_DIMS(33, 65),
+    UM_DIMS(300, 257),
+    UM_DIMS(2, 3, 1, 5, 7),
+    UM_DIMS(2, 1, 3, 2, 1, 2, 3, 2),
+};
+enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
+
+/* First the shapes, without conversion; then to every dtype, from small numbers and from all. */
+bool um_sample_copy(int32_t index, um_dtype dtype, um_sample *sample)
+{
+    static const um_dims convert_dims = UM_DIMS(17, 33);
+    um_dtype to = index < SHAPE_COUNT ? dtype : 1 + (index - SHAPE_COUNT) / 2;
+    if (!um_dtype_valid(to)) return false;
+    bool everything = index >= SHAPE_COUNT && index % 2;
+    um_sample_input(sample, dtype, index < SHAPE_COUNT ? &shapes[index] : &convert_dims,
+                    everything ? -1e30 : -8, everything ? 1e30 : 8);
+    um_sample_label_input(sample);
+    um_sample_label(sample, " to %s%s", um_dtype_name(to), everything ? ", everything" : "");
+    return um_sample_finish(sample, to);
+}
+
+static void set_output(um_sample *sample, const um_dims *dims)
+{
+    um_view *out = &sample->op.out[0];
+    out->rank = dims->rank;
+    for (int32_t i = 0; i < dims->rank; i++) out->shape[i] = dims->size[i];
+}
+
+bool um_sample_fill(int32_t index, um_dtype dtype, um_sample *sample)
+{
+    static const struct {
+        double f;
+        int64_t i;
+    } values[] = {{0, 0},     {1, 1},       {-1.5, -1},         {2.71828, 127},
+                  {1e5, 200}, {-0.0, -129}, {1e300, INT64_MAX}, {1e-8, INT64_MIN}};
+    int32_t value_count = (int32_t)UM_COUNT_OF(values);
+    if (index >= SHAPE_COUNT + value_count) return false;
+    int32_t value = index < value_count ? index : 3;
+    set_output(sample, index < value_count ? &shapes[3] : &shapes[index - value_count]);
+    sample->op.attrs.fill.f = values[value].f;
+    sample->op.attrs.fill.i = values[value].i;
+    um_sample_label(sample, "rank=%d value=%g or %lld", (int)sample->op.out[0].rank,
+                    values[value].f, (long long)values[value].i);
+    return um_sample_finish(sample, dtype);
+}
+
+bool um_sample_arange(int32_t index, um_dtype dtype, um_sample *sample)
+{
+    static const struct {
+        um_dims dims;
+        double start, step;
+        int64_t i_start, i_step;
+    } rows[] = {
+        {UM_DIMS(0), 0, 1, 0, 1},
+        {UM_DIMS(1), 3.5, 1, 3, 1},
+        {UM_DIMS(17), -2, 0.25, -8, 2},
+        {UM_DIMS(257), 0, 1, 0, 1},
+        {UM_DIMS(1000), 5, -0.125, 100, -7},
+        {UM_DIMS(20011), 0, 0.1, 1, 3},
+        {UM_DIMS(65), 7, 0, 7, 0},
+        {UM_DIMS(129), 1e6, 1e3, INT64_MAX - 5, 1},
+    };
+    if (index >= (int32_t)UM_COUNT_OF(rows)) return false;
+    set_output(sample, &rows[index].dims);
+    sample->op.attrs.arange.start = rows[index].start;
+    sample->op.attrs.arange.step = rows[index].step;
+    sample->op.attrs.arange.i_start = rows[index].i_start;
+    sample->op.attrs.arange.i_step = rows[index].i_step;
+    um_sample_label(sample, "n=%d row=%d", (int)rows[index].dims.size[0], (int)index);
+    return um_sample_finish(sample, dtype);
+}

@@ -1,0 +1,82 @@
+/* op/rule.h: what the family files share with table.c: the prototypes of every rule, failing with
+ * the op's name, and building samples (sample.c). Included inside src/op/ only. */
+#ifndef UM_OP_RULE_H
+#define UM_OP_RULE_H
+
+#include "op/table.h"
+
+/* Room for um_view_text of any view. */
+#define UM_VIEW_TEXT 200
+
+/* ---- views (view.c) ------------------------------------------------------------------------- */
+
+/* What is wrong with dtype, rank or sizes, as the end of a sentence about the view; NULL: nothing.
+ * Sizes of 0 count as 1, so that every partial product of sizes, in bytes too, is known to fit. */
+const char *um_view_fault(const um_view *view);
+/* Sets row-major strides. The view has no fault. */
+void um_view_pack(um_view *view);
+bool um_shapes_equal(const um_view *a, const um_view *b);
+/* i32 or i64. */
+bool um_dtype_is_index(um_dtype dtype);
+
+/* ---- the rules: see um_op_row -------------------------------------------------------------- */
+
+#define UM_RULE(rule)                                                                              \
+    um_status um_infer_##rule(const um_op *op, um_view *out);                                      \
+    bool um_sample_##rule(int32_t index, um_dtype dtype, um_sample *sample);
+UM_RULE(map)
+UM_RULE(program)
+UM_RULE(reduce)
+UM_RULE(reduce_arg)
+UM_RULE(scan)
+UM_RULE(copy)
+UM_RULE(fill)
+UM_RULE(arange)
+UM_RULE(embedding)
+UM_RULE(matmul)
+UM_RULE(softmax)
+UM_RULE(rms_norm)
+UM_RULE(rope)
+UM_RULE(attention)
+#undef UM_RULE
+
+/* ---- for infer_ ---------------------------------------------------------------------------- */
+
+/* INVALID_ARGUMENT with "<op>: <message>"; the op's name goes into the error record too. */
+um_status um_rule_fail(const um_op *op, const char *format, ...) UM_PRINTF(2, 3);
+/* INVALID_ARGUMENT: "<op>: <what>: <a_name> is f32[2,3], <b_name> is f32[4]". */
+um_status um_rule_fail_views(const um_op *op, const char *what, const char *a_name,
+                             const um_view *a, const char *b_name, const um_view *b);
+/* INVALID_ARGUMENT: "<op>: <what>: <name> is f32[2,3]". */
+um_status um_rule_fail_view(const um_op *op, const char *what, const char *name, const um_view *v);
+/* out = dtype[a's shape]. */
+void um_rule_like(um_view *out, um_dtype dtype, const um_view *a);
+
+/* ---- for sample_ --------------------------------------------------------------------------- */
+
+/* A shape in a sample table: UM_DIMS(3, 5) or UM_SCALAR. */
+typedef struct um_dims {
+    int32_t rank;
+    int32_t size[UM_MAX_RANK];
+} um_dims;
+#define UM_DIMS(...)                                                                               \
+    {                                                                                              \
+        (int32_t)(sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t)), { __VA_ARGS__ }             \
+    }
+#define UM_SCALAR                                                                                  \
+    {                                                                                              \
+        0, { 0 }                                                                                   \
+    }
+
+/* Appends an input with values in [lo, hi], the range cut to what dtype holds. */
+void um_sample_input(um_sample *sample, um_dtype dtype, const um_dims *dims, double lo, double hi);
+/* ... with integers in [lo, hi], of any dtype that holds them. */
+void um_sample_indices(um_sample *sample, um_dtype dtype, const um_dims *dims, double lo,
+                       double hi);
+void um_sample_label(um_sample *sample, const char *format, ...) UM_PRINTF(2, 3);
+/* "f32[64,128]" of input 0 into the label. */
+void um_sample_label_input(um_sample *sample);
+/* Infers the outputs; returns true. out_dtype: for ops with a FREE result, else 0. */
+bool um_sample_finish(um_sample *sample, um_dtype out_dtype);
+
+#endif

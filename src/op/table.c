@@ -1,0 +1,225 @@
+/* op/table.c: the rows, their names, and um_op_infer and um_op_check: the part of the rules that
+ * every op shares. What is special to an op is in its family's file. */
+#include "op/rule.h"
+
+#include <stdio.h>
+
+static const um_op_row rows[] = {
+#define UM_OP(id, NAME, name, family, rule, in_min, in_max, out_count, dtypes, result, doc)        \
+    {id,     #name,           UM_FAMILY_##family, in_min,                                          \
+     in_max, out_count,       UM_DTYPES_##dtypes, UM_RESULT_##result,                              \
+     doc,    um_infer_##rule, um_sample_##rule},
+#include <umbel/op.def>
+};
+
+int32_t um_op_count(void) { return (int32_t)UM_COUNT_OF(rows); }
+
+const um_op_row *um_op_get_row(um_op_id id)
+{
+    return id >= 1 && id <= um_op_count() ? &rows[id - 1] : NULL;
+}
+
+const char *um_op_name(um_op_id id)
+{
+    const um_op_row *row = um_op_get_row(id);
+    return row ? row->name : "none";
+}
+
+const char *um_op_doc(um_op_id id)
+{
+    const um_op_row *row = um_op_get_row(id);
+    return row ? row->doc : "";
+}
+
+um_op_id um_op_find(const char *name)
+{
+    for (size_t i = 0; name && i < UM_COUNT_OF(rows); i++)
+        if (strcmp(rows[i].name, name) == 0) return rows[i].id;
+    return UM_OP_NONE;
+}
+
+int32_t um_op_main_input(um_op_id id)
+{
+    const um_op_row *row = um_op_get_row(id);
+    if (!row || row->in_max == 0) return -1;
+    return id == UM_OP_WHERE ? 1 : 0;
+}
+
+/* ---- failing -------------------------------------------------------------------------------- */
+
+um_status um_rule_fail(const um_op *op, const char *format, ...)
+{
+    char text[sizeof((um_error *)0)->message];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *name = um_op_name(op->id);
+    (void)um_fail(UM_INVALID_ARGUMENT, "%s: %s", name, text);
+    return um_fail_tag("", name);
+}
+
+um_status um_rule_fail_views(const um_op *op, const char *what, const char *a_name,
+                             const um_view *a, const char *b_name, const um_view *b)
+{
+    char a_text[UM_VIEW_TEXT], b_text[UM_VIEW_TEXT];
+    um_view_text(a, a_text, sizeof a_text);
+    um_view_text(b, b_text, sizeof b_text);
+    return um_rule_fail(op, "%s: %s is %s, %s is %s", what, a_name, a_text, b_name, b_text);
+}
+
+um_status um_rule_fail_view(const um_op *op, const char *what, const char *name, const um_view *v)
+{
+    char text[UM_VIEW_TEXT];
+    return um_rule_fail(op, "%s: %s is %s", what, name, um_view_text(v, text, sizeof text));
+}
+
+void um_rule_like(um_view *out, um_dtype dtype, const um_view *a)
+{
+    out->dtype = dtype;
+    out->rank = a->rank;
+    for (int32_t i = 0; i < a->rank; i++) out->shape[i] = a->shape[i];
+}
+
+/* ---- infer ---------------------------------------------------------------------------------- */
+
+static um_status check_counts(const um_op *op, const um_op_row *row)
+{
+    if (op->in_count < row->in_min || op->in_count > row->in_max) {
+        if (row->in_min == row->in_max)
+            return um_rule_fail(op, "wants %d inputs, got %d", (int)row->in_min, (int)op->in_count);
+        return um_rule_fail(op, "wants %d to %d inputs, got %d", (int)row->in_min, (int)row->in_max,
+                            (int)op->in_count);
+    }
+    if (op->out_count != row->out_count)
+        return um_rule_fail(op, "wants %d outputs, got %d", (int)row->out_count,
+                            (int)op->out_count);
+    return UM_OK;
+}
+
+static um_status check_form(const um_op *op, const char *side, int32_t index, const um_view *view)
+{
+    const char *fault = um_view_fault(view);
+    if (!fault) return UM_OK;
+    char text[UM_VIEW_TEXT];
+    return um_rule_fail(op, "%s %d %s: it is %s", side, (int)index, fault,
+                        um_view_text(view, text, sizeof text));
+}
+
+static um_status check_mask(const um_op *op, const um_op_row *row, const char *side, int32_t index,
+                            um_dtype dtype)
+{
+    if (row->dtypes & UM_BIT(dtype)) return UM_OK;
+    char wanted[200] = "";
+    size_t at = 0;
+    for (um_dtype d = 1; um_dtype_valid(d) && at < sizeof wanted; d++)
+        if (row->dtypes & UM_BIT(d))
+            at += (size_t)snprintf(wanted + at, sizeof wanted - at, " %s", um_dtype_name(d));
+    return um_rule_fail(op, "%s %d is %s, wants one of%s", side, (int)index, um_dtype_name(dtype),
+                        wanted);
+}
+
+/* The outputs as the op's rule has them, without ptr and strides. out: UM_OP_MAX_OUTPUTS views. */
+static um_status infer_outputs(const um_op *op, const um_op_row *row, um_view *out)
+{
+    UM_TRY(check_counts(op, row));
+    for (int32_t i = 0; i < op->in_count; i++) UM_TRY(check_form(op, "input", i, &op->in[i]));
+    int32_t main = um_op_main_input(op->id);
+    if (main >= 0 && main < op->in_count)
+        UM_TRY(check_mask(op, row, "input", main, op->in[main].dtype));
+    for (int32_t i = 0; i < op->out_count; i++) out[i] = op->out[i];
+    UM_TRY(row->infer(op, out));
+    for (int32_t i = 0; i < op->out_count; i++) {
+        UM_TRY(check_form(op, "output", i, &out[i]));
+        if (row->result == UM_RESULT_FREE) UM_TRY(check_mask(op, row, "output", i, out[i].dtype));
+    }
+    return UM_OK;
+}
+
+static um_status find_row(const um_op *op, const char *who, const um_op_row **row)
+{
+    *row = NULL;
+    if (!op) return UM_FAIL(UM_INVALID_ARGUMENT, "%s: the op is NULL", who);
+    *row = um_op_get_row(op->id);
+    if (*row) return UM_OK;
+    return UM_FAIL(UM_INVALID_ARGUMENT, "%s: there is no op %d, ids go from 1 to %d", who,
+                   (int)op->id, (int)um_op_count());
+}
+
+um_status um_op_infer(um_op *op)
+{
+    const um_op_row *row;
+    um_view out[UM_OP_MAX_OUTPUTS];
+    UM_TRY(find_row(op, "op_infer", &row));
+    UM_TRY(infer_outputs(op, row, out));
+    for (int32_t i = 0; i < op->out_count; i++) {
+        um_view packed = {.ptr = op->out[i].ptr};
+        um_rule_like(&packed, out[i].dtype, &out[i]);
+        um_view_pack(&packed);
+        op->out[i] = packed;
+    }
+    return UM_OK;
+}
+
+/* ---- check ---------------------------------------------------------------------------------- */
+
+static um_status check_reach(const um_op *op, const char *side, int32_t index, const um_view *view)
+{
+    int64_t low, high;
+    if (!um_view_extent(view, &low, &high))
+        return um_rule_fail(op, "%s %d reaches further than 64 bits by its strides", side,
+                            (int)index);
+    uint64_t below = 0 - (uint64_t)low; /* low <= 0 */
+    if (below > view->ptr || (high > 0 && (uint64_t)high - 1 > UINT64_MAX - view->ptr))
+        return um_rule_fail(op, "%s %d reaches beyond the address space: 0x%llx %+lld bytes", side,
+                            (int)index, (unsigned long long)view->ptr,
+                            (long long)(below > view->ptr ? low : high));
+    return UM_OK;
+}
+
+/* An overlap that every kernel of the op can cope with. */
+static bool in_place_allowed(const um_op *op, const um_op_row *row, int32_t input,
+                             const um_view *out)
+{
+    const um_view *in = &op->in[input];
+    if (row->family != UM_FAMILY_MAP && op->id != UM_OP_COPY &&
+        !(op->id == UM_OP_MATMUL && input == 2))
+        return false;
+    return um_views_identical(in, out);
+}
+
+static um_status check_output_memory(const um_op *op, const um_op_row *row, int32_t index)
+{
+    const um_view *out = &op->out[index];
+    if (um_view_self_overlaps(out))
+        return um_rule_fail_view(op, "elements of the output overlap each other", "out", out);
+    for (int32_t i = 0; i < index; i++)
+        if (um_views_overlap(out, &op->out[i]))
+            return um_rule_fail(op, "outputs %d and %d overlap", (int)i, (int)index);
+    for (int32_t i = 0; i < op->in_count; i++) {
+        if (!um_views_overlap(out, &op->in[i]) || in_place_allowed(op, row, i, out)) continue;
+        return um_rule_fail(op, "output %d overlaps input %d%s", (int)index, (int)i,
+                            row->family == UM_FAMILY_MAP ? " and is not exactly in place" : "");
+    }
+    return UM_OK;
+}
+
+um_status um_op_check(const um_op *op)
+{
+    const um_op_row *row;
+    um_view out[UM_OP_MAX_OUTPUTS];
+    UM_TRY(find_row(op, "op_check", &row));
+    UM_TRY(infer_outputs(op, row, out));
+    int64_t written = 0;
+    for (int32_t i = 0; i < op->out_count; i++) {
+        UM_TRY(check_form(op, "output", i, &op->out[i]));
+        if (op->out[i].dtype != out[i].dtype || !um_shapes_equal(&op->out[i], &out[i]))
+            return um_rule_fail_views(op, "wrong output", "it", &op->out[i], "the op's", &out[i]);
+        written |= um_view_count(&out[i]);
+    }
+    if (written == 0) return UM_OK;
+    for (int32_t i = 0; i < op->in_count; i++) UM_TRY(check_reach(op, "input", i, &op->in[i]));
+    for (int32_t i = 0; i < op->out_count; i++) UM_TRY(check_reach(op, "output", i, &op->out[i]));
+    for (int32_t i = 0; i < op->out_count; i++) UM_TRY(check_output_memory(op, row, i));
+    return UM_OK;
+}

@@ -1,0 +1,146 @@
+/* op/view.c: views and axes: sizes, text, extent, packed, identical. Overlap is in overlap.c.
+ * Called by the rules, the device layer, the tensor face and the CPU kernels. */
+#include "op/rule.h"
+
+#include <stdio.h>
+
+const char *um_view_fault(const um_view *view)
+{
+    if (!um_dtype_valid(view->dtype)) return "has no such dtype";
+    if (view->rank < 0 || view->rank > UM_MAX_RANK) return "needs a rank of 0 to 8";
+    int64_t count = 1;
+    for (int32_t i = 0; i < view->rank; i++) {
+        if (view->shape[i] < 0) return "has a negative size";
+        if (!um_mul_i64(count, UM_MAX(view->shape[i], 1), &count)) return "is too large";
+    }
+    if (count > INT64_MAX / 8 && count > INT64_MAX / UM_MAX(um_dtype_bits(view->dtype) / 8, 1))
+        return "is too large";
+    return NULL;
+}
+
+void um_view_pack(um_view *view)
+{
+    int64_t stride = 1;
+    for (int32_t i = view->rank - 1; i >= 0; i--) {
+        view->stride[i] = stride;
+        stride *= UM_MAX(view->shape[i], 1);
+    }
+}
+
+um_status um_view_make(um_ptr ptr, um_dtype dtype, int32_t rank, const int64_t *shape, um_view *out)
+{
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "view_make: out is NULL");
+    *out = (um_view){0};
+    if (!shape && rank > 0) return UM_FAIL(UM_INVALID_ARGUMENT, "view_make: shape is NULL");
+    um_view view = {.ptr = ptr, .dtype = dtype, .rank = rank};
+    for (int32_t i = 0; i < UM_MIN(rank, UM_MAX_RANK); i++) view.shape[i] = shape[i];
+    const char *fault = um_view_fault(&view);
+    if (fault) {
+        char text[UM_VIEW_TEXT];
+        return UM_FAIL(UM_INVALID_ARGUMENT, "view_make: %s %s",
+                       um_view_text(&view, text, sizeof text), fault);
+    }
+    um_view_pack(&view);
+    *out = view;
+    return UM_OK;
+}
+
+int64_t um_view_count(const um_view *view)
+{
+    int64_t count = 1;
+    for (int32_t i = 0; i < view->rank; i++) count *= view->shape[i];
+    return count;
+}
+
+const char *um_view_text(const um_view *view, char *text, size_t text_size)
+{
+    if (text_size == 0) return text;
+    const char *dtype = um_dtype_name(view->dtype);
+    if (view->rank < 0 || view->rank > UM_MAX_RANK) {
+        snprintf(text, text_size, "%s[rank %d]", dtype, (int)view->rank);
+        return text;
+    }
+    char all[UM_VIEW_TEXT];
+    int at = snprintf(all, sizeof all, "%s[", dtype);
+    for (int32_t i = 0; i < view->rank; i++)
+        at += snprintf(all + at, sizeof all - (size_t)at, i ? ",%lld" : "%lld",
+                       (long long)view->shape[i]);
+    snprintf(text, text_size, "%s]", all);
+    return text;
+}
+
+/* The lowest and the highest element reached, relative to element (0, 0, ...). */
+static bool element_span(const um_view *view, int64_t *low, int64_t *high)
+{
+    *low = *high = 0;
+    for (int32_t i = 0; i < view->rank; i++) {
+        int64_t reach, *end = view->stride[i] < 0 ? low : high;
+        if (!um_mul_i64(view->stride[i], view->shape[i] - 1, &reach)) return false;
+        if (!um_add_i64(*end, reach, end)) return false;
+    }
+    return true;
+}
+
+bool um_view_extent(const um_view *view, int64_t *low_bytes, int64_t *high_bytes)
+{
+    *low_bytes = *high_bytes = 0;
+    for (int32_t i = 0; i < view->rank; i++)
+        if (view->shape[i] == 0) return true;
+    int64_t low, high;
+    if (!element_span(view, &low, &high) || !um_add_i64(high, 1, &high)) return false;
+    int64_t bits = um_dtype_bits(view->dtype);
+    if (bits >= 8)
+        return um_mul_i64(low, bits / 8, low_bytes) && um_mul_i64(high, bits / 8, high_bytes);
+    *low_bytes = low / 2 - (low % 2 != 0); /* low <= 0: towards minus infinity */
+    *high_bytes = high / 2 + high % 2;
+    return true;
+}
+
+bool um_shapes_equal(const um_view *a, const um_view *b)
+{
+    if (a->rank != b->rank) return false;
+    for (int32_t i = 0; i < a->rank; i++)
+        if (a->shape[i] != b->shape[i]) return false;
+    return true;
+}
+
+bool um_views_identical(const um_view *a, const um_view *b)
+{
+    if (a->ptr != b->ptr || um_dtype_bits(a->dtype) != um_dtype_bits(b->dtype)) return false;
+    if (!um_shapes_equal(a, b)) return false;
+    for (int32_t i = 0; i < a->rank; i++)
+        if (a->shape[i] > 1 && a->stride[i] != b->stride[i]) return false;
+    return true;
+}
+
+bool um_view_is_packed(const um_view *view)
+{
+    int64_t count = 1;
+    for (int32_t i = view->rank - 1; i >= 0; i--) {
+        if (view->shape[i] > 1 && view->stride[i] != count) return false;
+        count *= UM_MAX(view->shape[i], 1);
+    }
+    return true;
+}
+
+bool um_axes_resolve(uint32_t axes, int32_t rank, uint32_t *resolved)
+{
+    *resolved = 0;
+    for (int32_t bit = 0; bit < 32; bit++) {
+        if (!(axes >> bit & 1u)) continue;
+        int32_t axis = bit < UM_MAX_RANK ? bit : bit - 32 + rank; /* bits 24..31 are -8..-1 */
+        if (axis < 0 || axis >= rank || (*resolved & UM_AXIS(axis))) return false;
+        *resolved |= UM_AXIS(axis);
+    }
+    return true;
+}
+
+bool um_axis_resolve(int32_t axis, int32_t rank, int32_t *resolved)
+{
+    *resolved = 0;
+    if (axis < -rank || axis >= rank) return false;
+    *resolved = axis < 0 ? axis + rank : axis;
+    return true;
+}
+
+bool um_dtype_is_index(um_dtype dtype) { return dtype == UM_I32 || dtype == UM_I64; }
