@@ -87,8 +87,8 @@ static double weigh(um_sampler *sampler, int32_t first, float largest)
     double total = 0;
     for (int32_t i = first; i < sampler->desc.vocab_size; i++) {
         um_heap_item item = sampler->items[i];
-        bool is_largest = item.score == largest;
-        float weight = is_largest ? 1 : expf((item.score - largest) / sampler->desc.temperature);
+        double below = ((double)item.score - (double)largest) / (double)sampler->desc.temperature;
+        float weight = item.score == largest ? 1 : expf((float)below);
         sampler->weights[item.index] = weight;
         total += (double)weight;
     }
