@@ -46,8 +46,8 @@ typedef struct um_backend {
     um_status (*fill)(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
                       uint32_t pattern_bytes);
 
-    /* Tickets count up from 1 within a stream; a ticket is complete when all work before its record
-     * is. */
+    /* Tickets are 1 or more and never go down within a stream (without work between two records
+     * they may be equal); a ticket is complete when all work before its record is. */
     um_status (*record)(um_backend_stream *stream, uint64_t *ticket);
     /* Holds the stream back until `other`, of the same device, reaches the ticket. The core waits
      * on the host for streams of different backends or devices. */
