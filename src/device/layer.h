@@ -1,0 +1,35 @@
+/* device/layer.h: a layer is a backend table whose device wraps another one. It forwards every
+ * entry and looks at what passes. Used by open.c. */
+#ifndef UM_DEVICE_LAYER_H
+#define UM_DEVICE_LAYER_H
+
+#include "base/base.h"
+
+#include <umbel/backend.h>
+
+/* A backend device together with the table that speaks to it. */
+typedef struct um_driver {
+    const um_backend *table;
+    um_backend_device *device;
+} um_driver;
+
+typedef struct um_layer {
+    const char *name;
+    /* enumerate, describe and open are NULL: a layer has no devices of its own. */
+    const um_backend *table;
+    /* On success *out owns `inner`, and its close closes it. name is the whole device's, and lives
+     * as long. */
+    um_status (*wrap)(um_driver inner, const char *name, um_backend_device **out);
+} um_layer;
+
+#define UM_LAYER(name) extern const um_layer um_layer_##name;
+#include "device/layers.def"
+#undef UM_LAYER
+
+/* "add f32[4] f32[4] -> f32[4]" into text; returns text. */
+const char *um_op_text(const um_op *op, char *text, size_t text_size);
+
+/* Whether the driver runs the op itself. why (may be NULL) gets the reason if not, else "". */
+bool um_driver_supports(um_driver driver, const um_op *op, char *why, size_t why_size);
+
+#endif

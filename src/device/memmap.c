@@ -1,0 +1,117 @@
+/* The map of live allocations; see memmap.h. */
+#include "device/memmap.h"
+
+/* Invariant: bases ascend from left to right, and no node's priority is above its parent's. The
+ * priorities are hashes of the bases, which keeps the tree shallow. */
+struct um_memmap_node {
+    um_memmap_node *left, *right;
+    um_ptr base;
+    uint64_t size_bytes, priority;
+};
+
+static uint64_t extent(const um_memmap_node *node) { return UM_MAX(node->size_bytes, 1); }
+
+/* The last node with base <= ptr, or NULL. */
+static const um_memmap_node *floor_node(const um_memmap *map, um_ptr ptr)
+{
+    const um_memmap_node *node = map->root, *best = NULL;
+    while (node) {
+        if (node->base <= ptr) {
+            best = node;
+            node = node->right;
+        } else {
+            node = node->left;
+        }
+    }
+    return best;
+}
+
+/* Parts a tree into the nodes below base and the others. */
+static void split(um_memmap_node *node, um_ptr base, um_memmap_node **below, um_memmap_node **above)
+{
+    while (node) {
+        if (node->base < base) {
+            *below = node;
+            below = &node->right;
+            node = node->right;
+        } else {
+            *above = node;
+            above = &node->left;
+            node = node->left;
+        }
+    }
+    *below = *above = NULL;
+}
+
+/* All of `below` is below all of `above`. */
+static void merge(um_memmap_node **out, um_memmap_node *below, um_memmap_node *above)
+{
+    while (below && above) {
+        if (below->priority > above->priority) {
+            *out = below;
+            out = &below->right;
+            below = below->right;
+        } else {
+            *out = above;
+            out = &above->left;
+            above = above->left;
+        }
+    }
+    *out = below ? below : above;
+}
+
+um_status um_memmap_insert(um_memmap *map, um_ptr base, uint64_t size_bytes)
+{
+    const um_memmap_node *before = floor_node(map, base + (UM_MAX(size_bytes, 1) - 1));
+    if (before && (before->base >= base || base - before->base < extent(before))) {
+        return UM_FAIL(UM_INTERNAL,
+                       "memory map: %llu bytes at 0x%llx overlap the live %llu bytes at 0x%llx",
+                       (unsigned long long)size_bytes, (unsigned long long)base,
+                       (unsigned long long)before->size_bytes, (unsigned long long)before->base);
+    }
+    um_memmap_node *node = um_mem_alloc(sizeof *node);
+    if (!node) return UM_FAIL(UM_OUT_OF_MEMORY, "memory map: no memory for an entry");
+    node->base = base;
+    node->size_bytes = size_bytes;
+    node->priority = um_hash(&base, sizeof base, 0);
+    um_memmap_node **link = &map->root;
+    while (*link && (*link)->priority >= node->priority) {
+        link = (*link)->base < base ? &(*link)->right : &(*link)->left;
+    }
+    split(*link, base, &node->left, &node->right);
+    *link = node;
+    return UM_OK;
+}
+
+bool um_memmap_find(const um_memmap *map, um_ptr ptr, um_ptr *base, uint64_t *size_bytes)
+{
+    const um_memmap_node *node = floor_node(map, ptr);
+    if (!node || ptr - node->base >= extent(node)) {
+        *base = 0;
+        *size_bytes = 0;
+        return false;
+    }
+    *base = node->base;
+    *size_bytes = node->size_bytes;
+    return true;
+}
+
+bool um_memmap_remove(um_memmap *map, um_ptr base)
+{
+    um_memmap_node **link = &map->root;
+    while (*link && (*link)->base != base) {
+        link = (*link)->base < base ? &(*link)->right : &(*link)->left;
+    }
+    um_memmap_node *node = *link;
+    if (!node) return false;
+    merge(link, node->left, node->right);
+    um_mem_free(node);
+    return true;
+}
+
+bool um_memmap_take_any(um_memmap *map, um_ptr *base)
+{
+    if (!map->root) return false;
+    *base = map->root->base;
+    return um_memmap_remove(map, *base);
+}

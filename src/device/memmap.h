@@ -1,0 +1,26 @@
+/* device/memmap.h: which allocations are alive: address ranges, found by any address inside. A
+ * treap, so that insertion, removal and search take O(log n) steps whatever the order of calls. No
+ * lock of its own. Used by memory.c and by the validate layer. */
+#ifndef UM_DEVICE_MEMMAP_H
+#define UM_DEVICE_MEMMAP_H
+
+#include "base/base.h"
+
+#include <umbel/op.h>
+
+typedef struct um_memmap_node um_memmap_node;
+typedef struct um_memmap {
+    um_memmap_node *root;
+} um_memmap;
+
+/* A range of size 0 takes one address. OUT_OF_MEMORY; INTERNAL: it overlaps a range that is there.
+ */
+um_status um_memmap_insert(um_memmap *map, um_ptr base, uint64_t size_bytes);
+/* The range that holds ptr. */
+bool um_memmap_find(const um_memmap *map, um_ptr ptr, um_ptr *base, uint64_t *size_bytes);
+/* false: no range starts there. */
+bool um_memmap_remove(um_memmap *map, um_ptr base);
+/* Takes some range out; false: none is left. */
+bool um_memmap_take_any(um_memmap *map, um_ptr *base);
+
+#endif

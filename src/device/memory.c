@@ -1,0 +1,253 @@
+/* Device memory: allocating, freeing (at once or behind a stream's work), finding the allocation an
+ * address is in, and moving bytes. */
+#include "device/device.h"
+
+#include <umbel/backend.h>
+
+typedef unsigned long long ull; /* for messages */
+
+/* ---- frees that wait for their stream ------------------------------------------------------- */
+
+static bool oldest_pending(um_device *device, um_pending_free *out)
+{
+    um_mutex_lock(&device->mutex);
+    bool some = device->pending_first < device->pending_count;
+    if (some) *out = device->pending[device->pending_first];
+    um_mutex_unlock(&device->mutex);
+    return some;
+}
+
+/* Takes the oldest out, if it is still that one. */
+static bool take_pending(um_device *device, const um_pending_free *item)
+{
+    um_mutex_lock(&device->mutex);
+    const um_pending_free *oldest = &device->pending[device->pending_first];
+    bool same = device->pending_first < device->pending_count && oldest->ptr == item->ptr &&
+                oldest->event.stream_id == item->event.stream_id &&
+                oldest->event.ticket == item->event.ticket;
+    if (same && ++device->pending_first == device->pending_count) {
+        device->pending_first = device->pending_count = 0;
+    }
+    um_mutex_unlock(&device->mutex);
+    return same;
+}
+
+void um_memory_reclaim(um_device *device, bool wait)
+{
+    um_pending_free item;
+    while (oldest_pending(device, &item) && um_event_is_done(item.event, wait)) {
+        if (take_pending(device, &item)) {
+            device->driver.table->free(device->driver.device, item.ptr);
+        }
+    }
+}
+
+static bool add_pending(um_device *device, um_event event, um_ptr ptr)
+{
+    um_mutex_lock(&device->mutex);
+    if (device->pending_count == device->pending_capacity && device->pending_first > 0) {
+        device->pending_count -= device->pending_first;
+        memmove(device->pending, device->pending + device->pending_first,
+                (size_t)device->pending_count * sizeof *device->pending);
+        device->pending_first = 0;
+    }
+    void *items = device->pending;
+    bool room = um_vec_reserve(&items, &device->pending_capacity, device->pending_count,
+                               sizeof *device->pending, "um_free_async") == UM_OK;
+    device->pending = items;
+    if (room) device->pending[device->pending_count++] = (um_pending_free){event, ptr};
+    um_mutex_unlock(&device->mutex);
+    return room;
+}
+
+void um_memory_release(um_device *device)
+{
+    um_ptr ptr;
+    um_memory_reclaim(device, true);
+    while (um_memmap_take_any(&device->map, &ptr)) {
+        device->driver.table->free(device->driver.device, ptr);
+    }
+    um_mem_free(device->pending);
+}
+
+/* ---- allocating and freeing ----------------------------------------------------------------- */
+
+/* When memory is short, what waits to be freed may be enough. */
+static um_status backend_alloc(um_device *device, uint64_t size_bytes, um_ptr *out)
+{
+    um_driver driver = device->driver;
+    um_pending_free item;
+    um_error saved = *um_last_error();
+    um_status status = driver.table->alloc(driver.device, size_bytes, out);
+    if (status != UM_OUT_OF_MEMORY || !oldest_pending(device, &item)) return status;
+    um_memory_reclaim(device, true);
+    um_fail_again(&saved);
+    return driver.table->alloc(driver.device, size_bytes, out);
+}
+
+um_status um_alloc(um_device *device, uint64_t size_bytes, um_ptr *out)
+{
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_alloc: out is NULL");
+    *out = 0;
+    if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_alloc: device is NULL");
+    um_ptr ptr;
+    um_memory_reclaim(device, false);
+    UM_TRY(backend_alloc(device, UM_MAX(size_bytes, 1), &ptr));
+    um_mutex_lock(&device->mutex);
+    um_status status = um_memmap_insert(&device->map, ptr, size_bytes);
+    um_mutex_unlock(&device->mutex);
+    if (status != UM_OK) {
+        device->driver.table->free(device->driver.device, ptr);
+        return status;
+    }
+    *out = ptr;
+    return UM_OK;
+}
+
+/* Takes ptr out of the map: from here on it is dead for everybody. */
+static um_status unmap(um_device *device, um_ptr ptr, const char *who)
+{
+    um_ptr base;
+    uint64_t size_bytes;
+    um_mutex_lock(&device->mutex);
+    bool found = um_memmap_find(&device->map, ptr, &base, &size_bytes);
+    if (found && base == ptr) um_memmap_remove(&device->map, ptr);
+    um_mutex_unlock(&device->mutex);
+    if (!found) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "%s: 0x%llx is in no live allocation of %s", who,
+                       (ull)ptr, device->name);
+    }
+    if (base != ptr) {
+        return UM_FAIL(UM_INVALID_ARGUMENT,
+                       "%s: 0x%llx is inside the %llu bytes at 0x%llx, not their start", who,
+                       (ull)ptr, (ull)size_bytes, (ull)base);
+    }
+    return UM_OK;
+}
+
+um_status um_free(um_device *device, um_ptr ptr)
+{
+    if (ptr == 0) return UM_OK;
+    if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_free: device is NULL");
+    UM_TRY(unmap(device, ptr, "um_free"));
+    um_error saved = *um_last_error();
+    if (um_streams_synchronize(device) != UM_OK) um_fail_again(&saved); /* theirs to tell */
+    device->driver.table->free(device->driver.device, ptr);
+    um_memory_reclaim(device, false);
+    return UM_OK;
+}
+
+um_status um_free_async(um_stream *stream, um_ptr ptr)
+{
+    if (ptr == 0) return UM_OK;
+    if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "um_free_async: stream is NULL");
+    um_device *device = stream->device;
+    UM_TRY(unmap(device, ptr, "um_free_async"));
+    um_event event;
+    um_error saved = *um_last_error();
+    if (um_record(stream, &event) == UM_OK && add_pending(device, event, ptr)) {
+        um_memory_reclaim(device, false);
+        return UM_OK;
+    }
+    /* No event, or no memory to keep it: wait here instead. */
+    um_status unheard = um_synchronize(stream);
+    (void)unheard;
+    um_fail_again(&saved);
+    device->driver.table->free(device->driver.device, ptr);
+    return UM_OK;
+}
+
+um_status um_ptr_resolve(um_device *device, um_ptr ptr, um_ptr *base, uint64_t *size_bytes)
+{
+    um_ptr found_base = 0;
+    uint64_t found_size = 0;
+    bool found = false;
+    if (device) {
+        um_mutex_lock(&device->mutex);
+        found = um_memmap_find(&device->map, ptr, &found_base, &found_size);
+        um_mutex_unlock(&device->mutex);
+    }
+    if (base) *base = found_base;
+    if (size_bytes) *size_bytes = found_size;
+    if (found) return UM_OK;
+    return UM_FAIL(UM_INVALID_ARGUMENT, "um_ptr_resolve: 0x%llx is in no live allocation of %s",
+                   (ull)ptr, device ? device->name : "a NULL device");
+}
+
+/* ---- moving bytes --------------------------------------------------------------------------- */
+
+bool um_memory_holds(um_device *device, um_ptr first, uint64_t size_bytes)
+{
+    um_ptr base;
+    uint64_t held;
+    return um_memmap_find(&device->map, first, &base, &held) &&
+           size_bytes <= held - UM_MIN(held, first - base);
+}
+
+static um_status check_range(um_stream *stream, um_ptr ptr, uint64_t size_bytes, const char *who)
+{
+    if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "%s: stream is NULL", who);
+    um_device *device = stream->device;
+    um_mutex_lock(&device->mutex);
+    bool ok = size_bytes == 0 || um_memory_holds(device, ptr, size_bytes);
+    um_mutex_unlock(&device->mutex);
+    if (ok) return UM_OK;
+    return UM_FAIL(UM_INVALID_ARGUMENT,
+                   "%s: %llu bytes at 0x%llx are not inside one live allocation of %s", who,
+                   (ull)size_bytes, (ull)ptr, device->name);
+}
+
+um_status um_write(um_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes)
+{
+    UM_TRY(check_range(stream, dst, size_bytes, "um_write"));
+    if (size_bytes == 0) return UM_OK;
+    if (!src) return UM_FAIL(UM_INVALID_ARGUMENT, "um_write: src is NULL");
+    return stream->device->driver.table->write(stream->handle, dst, src, size_bytes);
+}
+
+um_status um_read(um_stream *stream, void *dst, um_ptr src, uint64_t size_bytes)
+{
+    UM_TRY(check_range(stream, src, size_bytes, "um_read"));
+    if (size_bytes == 0) return um_synchronize(stream);
+    if (!dst) return UM_FAIL(UM_INVALID_ARGUMENT, "um_read: dst is NULL");
+    return stream->device->driver.table->read(stream->handle, dst, src, size_bytes);
+}
+
+um_status um_copy(um_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)
+{
+    UM_TRY(check_range(stream, dst, size_bytes, "um_copy: to"));
+    UM_TRY(check_range(stream, src, size_bytes, "um_copy: from"));
+    if (size_bytes == 0) return UM_OK;
+    if ((dst > src ? dst - src : src - dst) < size_bytes) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_copy: %llu bytes at 0x%llx and at 0x%llx overlap",
+                       (ull)size_bytes, (ull)dst, (ull)src);
+    }
+    return stream->device->driver.table->copy(stream->handle, dst, src, size_bytes);
+}
+
+/* The pattern's bytes as a number, first byte lowest. */
+static uint64_t pattern_value(const uint8_t *bytes, uint32_t count)
+{
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < count; i++) value |= (uint64_t)bytes[i] << 8 * i;
+    return value;
+}
+
+um_status um_fill(um_stream *stream, um_ptr dst, uint64_t size_bytes, const void *pattern,
+                  uint32_t pattern_bytes)
+{
+    if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4 && pattern_bytes != 8) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_fill: a pattern of %u bytes, wanted 1, 2, 4 or 8",
+                       pattern_bytes);
+    }
+    if (size_bytes % pattern_bytes != 0) {
+        return UM_FAIL(UM_INVALID_ARGUMENT,
+                       "um_fill: %llu bytes are no multiple of the pattern's %u", (ull)size_bytes,
+                       pattern_bytes);
+    }
+    UM_TRY(check_range(stream, dst, size_bytes, "um_fill"));
+    if (size_bytes == 0) return UM_OK;
+    if (!pattern) return UM_FAIL(UM_INVALID_ARGUMENT, "um_fill: pattern is NULL");
+    return stream->device->driver.table->fill(stream->handle, dst, size_bytes,
+                                              pattern_value(pattern, pattern_bytes), pattern_bytes);
+}

@@ -1,0 +1,140 @@
+/* um_open and the life of a device: opening a spec's backend and wrapping its layers around it,
+ * references, capabilities, and the stream the tensor face works on. */
+#include "device/device.h"
+
+#include <stdio.h>
+
+/* ---- building a device ---------------------------------------------------------------------- */
+
+static void write_name(const um_spec *spec, char *name, size_t name_size)
+{
+    const um_backend *backend = um_backend_at(spec->backend_index);
+    size_t used = (size_t)snprintf(name, name_size, "%s:%d", backend->name, spec->ordinal);
+    for (int32_t i = 0; i < spec->layer_count; i++) {
+        used += (size_t)snprintf(name + used, name_size - used, "+%s", spec->layers[i]->name);
+    }
+}
+
+/* The backend's device inside its layers. device->name is set. */
+static um_status open_driver(um_device *device, const um_spec *spec)
+{
+    um_driver driver = {.table = um_backend_at(spec->backend_index)};
+    UM_TRY(driver.table->open(spec->ordinal, &driver.device));
+    for (int32_t i = 0; i < spec->layer_count; i++) {
+        const um_layer *layer = spec->layers[i];
+        um_backend_device *wrapped;
+        um_status status = layer->wrap(driver, device->name, &wrapped);
+        if (status != UM_OK) {
+            driver.table->close(driver.device);
+            return status;
+        }
+        driver = (um_driver){layer->table, wrapped};
+    }
+    device->driver = driver;
+    return UM_OK;
+}
+
+static um_status device_create(const um_spec *spec, const char *name, um_device **out)
+{
+    *out = NULL;
+    um_device *device = um_mem_zalloc(sizeof *device);
+    if (!device) return UM_FAIL(UM_OUT_OF_MEMORY, "um_open: no memory for a device");
+    snprintf(device->name, sizeof device->name, "%s", name);
+    atomic_init(&device->refs, 1);
+    device->debug_dispatch = um_debug_on("dispatch");
+    UM_TRY_OR(um_mutex_init(&device->mutex), fail_mutex);
+    UM_TRY_OR(um_mutex_init(&device->tensor_mutex), fail_tensor_mutex);
+    UM_TRY_OR(um_backend_at(spec->backend_index)->describe(spec->ordinal, &device->info), fail);
+    UM_TRY_OR(open_driver(device, spec), fail);
+    *out = device;
+    return UM_OK;
+fail:
+    um_mutex_destroy(&device->tensor_mutex);
+fail_tensor_mutex:
+    um_mutex_destroy(&device->mutex);
+fail_mutex:
+    um_mem_free(device);
+    return um_status_last();
+}
+
+/* The device is out of the registry, and nobody but its own stream is left. */
+static void device_destroy(um_device *device)
+{
+    um_stream_release(device->tensor_stream);
+    um_memory_release(device);
+    device->driver.table->close(device->driver.device);
+    um_mutex_destroy(&device->tensor_mutex);
+    um_mutex_destroy(&device->mutex);
+    um_mem_free(device);
+}
+
+um_status um_open(const char *spec_text, um_device **out)
+{
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_open: out is NULL");
+    *out = NULL;
+    um_spec spec;
+    char name[UM_DEVICE_NAME_MAX];
+    if (!spec_text || !*spec_text) spec_text = um_env_get(UM_ENV_DEVICE);
+    UM_TRY(um_spec_parse(spec_text ? spec_text : "auto", &spec));
+    write_name(&spec, name, sizeof name);
+    *out = um_registry_find(name);
+    if (*out) return UM_OK;
+    um_device *device;
+    UM_TRY(device_create(&spec, name, &device));
+    *out = um_registry_add(device);
+    if (*out != device) device_destroy(device);
+    return UM_OK;
+}
+
+/* ---- references ----------------------------------------------------------------------------- */
+
+um_device *um_device_retain(um_device *device)
+{
+    if (device) atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
+    return device;
+}
+
+void um_device_release(um_device *device)
+{
+    if (!device) return;
+    int32_t refs = atomic_load_explicit(&device->refs, memory_order_relaxed);
+    while (refs > 1) {
+        if (atomic_compare_exchange_weak_explicit(&device->refs, &refs, refs - 1,
+                                                  memory_order_release, memory_order_relaxed)) {
+            return;
+        }
+    }
+    if (um_registry_drop(device)) device_destroy(device);
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+um_status um_device_caps(um_device *device, um_caps *out)
+{
+    if (!device || !out || out->struct_size < offsetof(um_caps, name)) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_device_caps: %s",
+                       !device ? "device is NULL"
+                       : !out  ? "out is NULL"
+                               : "out->struct_size is not set");
+    }
+    um_caps caps = {.struct_size = out->struct_size};
+    um_status status = device->driver.table->caps(device->driver.device, &caps);
+    memcpy(out, &caps, UM_MIN((size_t)out->struct_size, sizeof caps));
+    return status;
+}
+
+const char *um_device_name(const um_device *device) { return device ? device->name : ""; }
+
+/* ---- the tensor face's stream --------------------------------------------------------------- */
+
+um_status um_device_tensor_stream(um_device *device, um_stream **out)
+{
+    um_status status = UM_OK;
+    if (!device->tensor_stream) status = um_stream_open(device, true, &device->tensor_stream);
+    *out = device->tensor_stream;
+    return status;
+}
+
+void um_device_tensor_lock(um_device *device) { um_mutex_lock(&device->tensor_mutex); }
+
+void um_device_tensor_unlock(um_device *device) { um_mutex_unlock(&device->tensor_mutex); }

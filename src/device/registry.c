@@ -1,0 +1,160 @@
+/* The registry: the backends of this build, what devices they have, and which devices are open.
+ * How a spec is read is in spec.c, how a device is opened in open.c. */
+#include "device/device.h"
+
+#include <stdio.h>
+
+#define UM_BACKEND(name) extern const um_backend um_backend_##name;
+#include "device/backends.def"
+#undef UM_BACKEND
+
+static const um_backend *const backends[] = {
+#define UM_BACKEND(name) &um_backend_##name,
+#include "device/backends.def"
+#undef UM_BACKEND
+};
+
+/* Open devices. The list holds no reference: a device leaves it when its last one goes. */
+static struct {
+    um_mutex mutex;
+    um_device *first;
+} registry = {UM_MUTEX_INIT, NULL};
+
+enum { WHY_BYTES = sizeof((um_error *)0)->message };
+
+/* ---- backends ------------------------------------------------------------------------------- */
+
+int32_t um_backend_count(void) { return (int32_t)UM_COUNT_OF(backends); }
+
+const um_backend *um_backend_at(int32_t index) { return backends[index]; }
+
+/* A backend that fails to look has no device; why says what it met. */
+static int32_t device_count(const um_backend *backend, char *why, size_t why_size)
+{
+    int32_t count = 0;
+    um_error saved = *um_last_error();
+    why[0] = 0;
+    if (backend->enumerate(&count, why, why_size) != UM_OK) {
+        snprintf(why, why_size, "%s", um_last_error()->message);
+        um_fail_again(&saved);
+        count = 0;
+    }
+    return count;
+}
+
+um_status um_backend_describe(int32_t index, const char **name, int32_t *count,
+                              const char **why_none)
+{
+    static _Thread_local char why[WHY_BYTES];
+    if (name) *name = "";
+    if (count) *count = 0;
+    if (why_none) *why_none = "";
+    if (index < 0 || index >= um_backend_count()) {
+        return UM_FAIL(UM_OUT_OF_RANGE, "um_backend_describe: index %d of %d backends", index,
+                       um_backend_count());
+    }
+    int32_t found = device_count(backends[index], why, sizeof why);
+    if (name) *name = backends[index]->name;
+    if (count) *count = found;
+    if (why_none && found == 0) *why_none = why;
+    return UM_OK;
+}
+
+um_status um_device_describe(int32_t backend_index, int32_t ordinal, um_device_info *out)
+{
+    char why[WHY_BYTES];
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_device_describe: out is NULL");
+    memset(out, 0, sizeof *out);
+    if (backend_index < 0 || backend_index >= um_backend_count()) {
+        return UM_FAIL(UM_OUT_OF_RANGE, "um_device_describe: index %d of %d backends",
+                       backend_index, um_backend_count());
+    }
+    const um_backend *backend = backends[backend_index];
+    int32_t count = device_count(backend, why, sizeof why);
+    if (ordinal < 0 || ordinal >= count) {
+        return UM_FAIL(UM_OUT_OF_RANGE, "um_device_describe: device %d of %d of %s", ordinal, count,
+                       backend->name);
+    }
+    return backend->describe(ordinal, out);
+}
+
+static size_t list_backend(const um_backend *backend, char *text, size_t text_size)
+{
+    char why[WHY_BYTES];
+    size_t used = 0;
+    int32_t count = device_count(backend, why, sizeof why);
+    if (count == 0) return (size_t)snprintf(text, text_size, "%s (none: %s)", backend->name, why);
+    for (int32_t i = 0; i < count && used < text_size; i++) {
+        um_device_info info = {.name = ""};
+        um_error saved = *um_last_error();
+        if (backend->describe(i, &info) != UM_OK) um_fail_again(&saved);
+        used += (size_t)snprintf(text + used, text_size - used, "%s%s:%d (%s)", i ? ", " : "",
+                                 backend->name, i, info.name);
+    }
+    return used;
+}
+
+void um_registry_list(char *text, size_t text_size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < UM_COUNT_OF(backends) && used < text_size; i++) {
+        used += (size_t)snprintf(text + used, text_size - used, "%s", i ? ", " : "");
+        if (used < text_size) used += list_backend(backends[i], text + used, text_size - used);
+    }
+}
+
+/* ---- open devices --------------------------------------------------------------------------- */
+
+/* With the registry's mutex held. */
+static um_device *find_open(const char *name)
+{
+    for (um_device *device = registry.first; device; device = device->next) {
+        if (strcmp(device->name, name) != 0) continue;
+        atomic_fetch_add_explicit(&device->refs, 1, memory_order_relaxed);
+        return device;
+    }
+    return NULL;
+}
+
+um_device *um_registry_find(const char *name)
+{
+    um_mutex_lock(&registry.mutex);
+    um_device *device = find_open(name);
+    um_mutex_unlock(&registry.mutex);
+    return device;
+}
+
+um_device *um_registry_add(um_device *device)
+{
+    um_mutex_lock(&registry.mutex);
+    um_device *other = find_open(device->name);
+    if (!other) {
+        device->next = registry.first;
+        registry.first = device;
+    }
+    um_mutex_unlock(&registry.mutex);
+    return other ? other : device;
+}
+
+bool um_registry_retain(um_device *device)
+{
+    int32_t refs = atomic_load_explicit(&device->refs, memory_order_relaxed);
+    while (refs > 0) {
+        if (atomic_compare_exchange_weak_explicit(&device->refs, &refs, refs + 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool um_registry_drop(um_device *device)
+{
+    um_mutex_lock(&registry.mutex);
+    bool last = atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel) == 1;
+    um_device **link = &registry.first;
+    while (last && *link && *link != device) link = &(*link)->next;
+    if (last && *link) *link = device->next;
+    um_mutex_unlock(&registry.mutex);
+    return last;
+}

@@ -1,0 +1,161 @@
+/* Device specs: "cpu", "nvidia:1", "auto+trace". Turns the text into a backend, a device number and
+ * layers; called by um_open. */
+#include "device/device.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+#define SPEC_MAX 128
+
+static const struct {
+    const char *name, *words;
+} kinds[] = {
+#define UM_KIND(name, words) {name, words},
+#include "device/kinds.def"
+#undef UM_KIND
+};
+
+static const um_layer *const layers[] = {
+#define UM_LAYER(name) &um_layer_##name,
+#include "device/layers.def"
+#undef UM_LAYER
+};
+
+/* NOT_FOUND: "um_open: <what>; there is: cpu:0 (...), null:0 (...)". */
+static um_status not_found(const char *what)
+{
+    char there_is[320];
+    um_registry_list(there_is, sizeof there_is);
+    return UM_FAIL(UM_NOT_FOUND, "um_open: %s; there is: %s", what, there_is);
+}
+
+/* Cuts blanks off both ends, in place. */
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text)) text++;
+    size_t length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1])) text[--length] = 0;
+    return text;
+}
+
+/* The backend name a word stands for, or NULL. */
+static const char *find_kind(const char *word)
+{
+    char padded[SPEC_MAX + 2];
+    if (!*word || strpbrk(word, " \t\r\n\v\f")) return NULL;
+    snprintf(padded, sizeof padded, " %s ", word);
+    for (size_t i = 0; i < UM_COUNT_OF(kinds); i++) {
+        if (strstr(kinds[i].words, padded)) return kinds[i].name;
+    }
+    return NULL;
+}
+
+static const um_layer *find_layer(const char *name)
+{
+    for (size_t i = 0; i < UM_COUNT_OF(layers); i++) {
+        if (strcmp(layers[i]->name, name) == 0) return layers[i];
+    }
+    return NULL;
+}
+
+/* Digits only, below 10^6; -1 otherwise. */
+static int32_t parse_ordinal(const char *text)
+{
+    int32_t value = 0;
+    size_t length = strlen(text);
+    if (length == 0 || length > 6) return -1;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9') return -1;
+        value = value * 10 + (*text - '0');
+    }
+    return value;
+}
+
+/* The first device that computes something. */
+static um_status choose_device(um_spec *out)
+{
+    for (int32_t i = 0; i < um_backend_count(); i++) {
+        int32_t count;
+        um_device_info info;
+        UM_TRY(um_backend_describe(i, NULL, &count, NULL));
+        if (count == 0) continue;
+        UM_TRY(um_device_describe(i, 0, &info));
+        if (info.kind == UM_DEVICE_NULL) continue;
+        out->backend_index = i;
+        out->ordinal = 0;
+        return UM_OK;
+    }
+    return not_found("no device that computes");
+}
+
+/* text is what the caller wrote. */
+static um_status find_device(const char *kind, const char *text, int32_t ordinal, um_spec *out)
+{
+    char what[SPEC_MAX + 64];
+    for (int32_t i = 0; i < um_backend_count(); i++) {
+        int32_t count;
+        const char *name;
+        UM_TRY(um_backend_describe(i, &name, &count, NULL));
+        if (strcmp(name, kind) != 0) continue;
+        if (ordinal < 0 || ordinal >= count) {
+            snprintf(what, sizeof what, "no device \"%s\"", text);
+            return not_found(what);
+        }
+        out->backend_index = i;
+        out->ordinal = ordinal;
+        return UM_OK;
+    }
+    snprintf(what, sizeof what, "no backend for \"%s\" in this build", text);
+    return not_found(what);
+}
+
+/* "cpu", "cpu:0", "auto". */
+static um_status parse_device(const char *text, um_spec *out)
+{
+    char what[SPEC_MAX + 64], word[SPEC_MAX];
+    if (strcmp(text, "auto") == 0) return choose_device(out);
+    snprintf(word, sizeof word, "%s", text);
+    char *colon = strchr(word, ':');
+    if (colon) *colon = 0;
+    const char *kind = find_kind(trim(word));
+    if (kind) return find_device(kind, text, colon ? parse_ordinal(trim(colon + 1)) : 0, out);
+    snprintf(what, sizeof what, "no device is called \"%s\"", text);
+    return not_found(what);
+}
+
+/* "trace+validate" */
+static um_status parse_layers(char *text, um_spec *out)
+{
+    while (text) {
+        char *plus = strchr(text, '+');
+        if (plus) *plus = 0;
+        const char *name = trim(text);
+        const um_layer *layer = find_layer(name);
+        if (!layer) {
+            return UM_FAIL(UM_NOT_FOUND, "um_open: no layer \"%s\"; there is: trace, validate",
+                           name);
+        }
+        if (out->layer_count == UM_SPEC_LAYERS_MAX) {
+            return UM_FAIL(UM_NOT_FOUND, "um_open: more than %d layers", UM_SPEC_LAYERS_MAX);
+        }
+        out->layers[out->layer_count++] = layer;
+        text = plus ? plus + 1 : NULL;
+    }
+    return UM_OK;
+}
+
+um_status um_spec_parse(const char *text, um_spec *out)
+{
+    char copy[SPEC_MAX];
+    size_t length = strlen(text);
+    *out = (um_spec){0};
+    if (length >= sizeof copy) {
+        return UM_FAIL(UM_NOT_FOUND, "um_open: a device name of %zu characters, at most %d", length,
+                       SPEC_MAX - 1);
+    }
+    for (size_t i = 0; i <= length; i++) copy[i] = (char)tolower((unsigned char)text[i]);
+    char *plus = strchr(copy, '+');
+    if (plus) *plus = 0;
+    UM_TRY(parse_device(trim(copy), out));
+    return parse_layers(plus ? plus + 1 : NULL, out);
+}

@@ -1,0 +1,231 @@
+/* Streams and events: the public calls, and the table of live streams in which an event finds its
+ * own. The order of the work itself is the backend's. */
+#include "device/device.h"
+
+#define BUCKETS 64
+
+/* Live streams by id. Ids are never reused, so an event of a gone stream finds nothing. A stream
+ * leaves the table when its last reference goes, which is under the mutex. */
+static struct {
+    um_mutex mutex;
+    uint64_t last_id;
+    um_stream *bucket[BUCKETS];
+} streams = {.mutex = UM_MUTEX_INIT};
+
+static um_stream **bucket_of(uint64_t id) { return &streams.bucket[id % BUCKETS]; }
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static void table_add(um_stream *stream)
+{
+    um_device *device = stream->device;
+    um_mutex_lock(&streams.mutex);
+    stream->id = ++streams.last_id;
+    um_stream **bucket = bucket_of(stream->id);
+    stream->bucket_next = *bucket;
+    *bucket = stream;
+    stream->device_next = device->streams;
+    if (device->streams) device->streams->device_prev = stream;
+    device->streams = stream;
+    um_mutex_unlock(&streams.mutex);
+}
+
+/* With the mutex held. */
+static void table_remove(um_stream *stream)
+{
+    um_stream **link = bucket_of(stream->id);
+    while (*link != stream) link = &(*link)->bucket_next;
+    *link = stream->bucket_next;
+    if (stream->device_next) stream->device_next->device_prev = stream->device_prev;
+    if (stream->device_prev) {
+        stream->device_prev->device_next = stream->device_next;
+    } else {
+        stream->device->streams = stream->device_next;
+    }
+}
+
+static void stream_unref(um_stream *stream)
+{
+    um_mutex_lock(&streams.mutex);
+    bool last = --stream->refs == 0;
+    if (last) table_remove(stream);
+    um_mutex_unlock(&streams.mutex);
+    if (!last) return;
+    stream->device->driver.table->stream_destroy(stream->handle);
+    if (!stream->device_owned) um_device_release(stream->device);
+    um_mem_free(stream);
+}
+
+/* The event's stream, it and its device held until unpin; NULL: gone. */
+static um_stream *pin(um_event event)
+{
+    um_mutex_lock(&streams.mutex);
+    um_stream *stream = *bucket_of(event.stream_id);
+    while (stream && stream->id != event.stream_id) stream = stream->bucket_next;
+    if (stream && !um_registry_retain(stream->device)) stream = NULL;
+    if (stream) stream->refs++;
+    um_mutex_unlock(&streams.mutex);
+    return stream;
+}
+
+static void unpin(um_stream *stream)
+{
+    um_device *device = stream->device;
+    stream_unref(stream);
+    um_device_release(device);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+um_status um_stream_open(um_device *device, bool device_owned, um_stream **out)
+{
+    *out = NULL;
+    um_stream *stream = um_mem_zalloc(sizeof *stream);
+    if (!stream) return UM_FAIL(UM_OUT_OF_MEMORY, "um_stream_create: no memory");
+    um_status status = device->driver.table->stream_create(device->driver.device, &stream->handle);
+    if (status != UM_OK) {
+        um_mem_free(stream);
+        return status;
+    }
+    stream->device = device_owned ? device : um_device_retain(device);
+    stream->device_owned = device_owned;
+    stream->refs = 1;
+    table_add(stream);
+    *out = stream;
+    return UM_OK;
+}
+
+um_status um_stream_create(um_device *device, um_stream **out)
+{
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_stream_create: out is NULL");
+    *out = NULL;
+    if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_stream_create: device is NULL");
+    return um_stream_open(device, false, out);
+}
+
+/* Waits without a sound: an error stays in the stream. */
+static void wait_quietly(um_stream *stream, uint64_t ticket)
+{
+    um_error saved = *um_last_error();
+    if (stream->device->driver.table->synchronize(stream->handle, ticket) != UM_OK) {
+        um_fail_again(&saved);
+    }
+}
+
+void um_stream_release(um_stream *stream)
+{
+    if (!stream) return;
+    wait_quietly(stream, UINT64_MAX);
+    stream_unref(stream);
+}
+
+um_device *um_stream_device(um_stream *stream) { return stream ? stream->device : NULL; }
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+static um_status no_stream(const char *who)
+{
+    return UM_FAIL(UM_INVALID_ARGUMENT, "%s: stream is NULL", who);
+}
+
+um_status um_synchronize(um_stream *stream)
+{
+    if (!stream) return no_stream("um_synchronize");
+    um_status status = stream->device->driver.table->synchronize(stream->handle, UINT64_MAX);
+    um_memory_reclaim(stream->device, false);
+    return status;
+}
+
+um_status um_streams_synchronize(um_device *device)
+{
+    um_status status = UM_OK;
+    um_mutex_lock(&streams.mutex);
+    um_stream *stream = device->streams;
+    if (stream) stream->refs++;
+    um_mutex_unlock(&streams.mutex);
+    while (stream) {
+        um_status own = device->driver.table->synchronize(stream->handle, UINT64_MAX);
+        if (own != UM_OK) status = own;
+        um_mutex_lock(&streams.mutex);
+        um_stream *next = stream->device_next;
+        if (next) next->refs++;
+        um_mutex_unlock(&streams.mutex);
+        stream_unref(stream);
+        stream = next;
+    }
+    return status;
+}
+
+um_status um_device_synchronize(um_device *device)
+{
+    if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_device_synchronize: device is NULL");
+    um_status status = um_streams_synchronize(device);
+    um_memory_reclaim(device, false);
+    return status;
+}
+
+um_status um_stream_clear_error(um_stream *stream)
+{
+    if (!stream) return no_stream("um_stream_clear_error");
+    wait_quietly(stream, UINT64_MAX);
+    return stream->device->driver.table->clear_error(stream->handle);
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+um_status um_record(um_stream *stream, um_event *out)
+{
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_record: out is NULL");
+    *out = (um_event){0};
+    if (!stream) return no_stream("um_record");
+    uint64_t ticket;
+    UM_TRY(stream->device->driver.table->record(stream->handle, &ticket));
+    *out = (um_event){stream->id, ticket};
+    return UM_OK;
+}
+
+um_status um_wait(um_stream *stream, um_event event)
+{
+    if (!stream) return no_stream("um_wait");
+    if (event.stream_id == stream->id) return UM_OK; /* a stream is in order already */
+    um_stream *other = pin(event);
+    if (!other) return UM_OK;
+    const um_backend *table = other->device->driver.table;
+    um_status status = other->device == stream->device
+                           ? table->wait(stream->handle, other->handle, event.ticket)
+                           : table->synchronize(other->handle, event.ticket);
+    unpin(other);
+    return status;
+}
+
+um_status um_query(um_event event)
+{
+    um_stream *stream = pin(event);
+    if (!stream) return UM_OK;
+    um_status status = stream->device->driver.table->query(stream->handle, event.ticket);
+    unpin(stream);
+    return status;
+}
+
+um_status um_event_synchronize(um_event event)
+{
+    um_stream *stream = pin(event);
+    if (!stream) return UM_OK;
+    um_status status = stream->device->driver.table->synchronize(stream->handle, event.ticket);
+    unpin(stream);
+    return status;
+}
+
+bool um_event_is_done(um_event event, bool wait)
+{
+    um_stream *stream = pin(event);
+    if (!stream) return true;
+    um_error saved = *um_last_error();
+    um_status status = stream->device->driver.table->query(stream->handle, event.ticket);
+    if (status != UM_OK && status != UM_NOT_READY) um_fail_again(&saved);
+    /* A failed stream drops what is left of its work; wait for that. */
+    bool done = status != UM_NOT_READY || wait;
+    if (done && status != UM_OK) wait_quietly(stream, event.ticket);
+    unpin(stream);
+    return done;
+}
