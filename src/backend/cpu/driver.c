@@ -1,0 +1,133 @@
+/* The CPU as a backend: the table of entries, and what is simple enough to be here: memory and
+ * capabilities. Streams are in stream.c, threads in pool.c, kernels in kernels.c. */
+#include "backend/cpu/stream.h"
+
+#include <stdio.h>
+
+#define ALLOC_ALIGN 64
+
+struct um_backend_device {
+    um_cpu_pool *pool;
+};
+
+static um_status cpu_enumerate(int32_t *count, char *why, size_t why_size)
+{
+    *count = 1;
+    if (why_size > 0) why[0] = 0;
+    return UM_OK;
+}
+
+static um_status cpu_describe(int32_t ordinal, um_device_info *out)
+{
+    uint64_t free_bytes;
+    *out = (um_device_info){.kind = UM_DEVICE_CPU, .ordinal = ordinal, .backend = "cpu"};
+    um_os_cpu_name(out->name, sizeof out->name);
+    um_os_memory(&out->memory_total_bytes, &free_bytes);
+    return UM_OK;
+}
+
+static um_status cpu_open(int32_t ordinal, um_backend_device **out)
+{
+    (void)ordinal;
+    *out = NULL;
+    um_backend_device *device = um_mem_zalloc(sizeof *device);
+    if (!device) return um_backend_fail(UM_OUT_OF_MEMORY, "cpu", NULL, 0, "cpu: no memory to open");
+    um_status status = um_cpu_pool_get(&device->pool);
+    if (status != UM_OK) {
+        um_mem_free(device);
+        return status;
+    }
+    *out = device;
+    return UM_OK;
+}
+
+static void cpu_close(um_backend_device *device)
+{
+    um_cpu_pool_put(device->pool);
+    um_mem_free(device);
+}
+
+/* Dtypes some kernel computes on. */
+static uint32_t arithmetic_dtypes(void)
+{
+    uint32_t dtypes = 0;
+    for (um_op_id id = 1; id <= um_op_count(); id++) {
+        const um_cpu_kernel *kernel = um_cpu_kernel_find(id);
+        const um_op_row *row = um_op_get_row(id);
+        if (kernel && row && row->family != UM_FAMILY_MOVE) dtypes |= kernel->dtypes;
+    }
+    return dtypes;
+}
+
+static um_status cpu_caps(um_backend_device *device, um_caps *out)
+{
+    out->kind = UM_DEVICE_CPU;
+    um_os_cpu_name(out->name, sizeof out->name);
+    snprintf(out->isa, sizeof out->isa, "%s", um_cpu_isa_name());
+    out->storage = UM_DTYPES_ALL;
+    out->arithmetic = arithmetic_dtypes();
+    out->compute_units = um_cpu_pool_threads(device->pool);
+    out->subgroup_min = out->subgroup_max = um_cpu_simd_f32_lanes();
+    out->unified_memory = 1;
+    um_os_memory(&out->memory_total_bytes, &out->memory_free_bytes);
+    out->buffer_max_bytes = out->memory_total_bytes;
+    um_os_caches(&out->l1_bytes, &out->l2_bytes, &out->l3_bytes);
+    return UM_OK;
+}
+
+static um_status cpu_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out)
+{
+    (void)device;
+    *out = 0;
+    void *memory =
+        size_bytes <= PTRDIFF_MAX ? um_mem_alloc_aligned((size_t)size_bytes, ALLOC_ALIGN) : NULL;
+    if (!memory) {
+        return um_backend_fail(UM_OUT_OF_MEMORY, "cpu", NULL, 0, "cpu: no memory for %llu bytes",
+                               (unsigned long long)size_bytes);
+    }
+    *out = (um_ptr)(uintptr_t)memory;
+    return UM_OK;
+}
+
+static void cpu_free(um_backend_device *device, um_ptr ptr)
+{
+    (void)device;
+    um_mem_free((void *)(uintptr_t)ptr);
+}
+
+static um_status cpu_stream_create(um_backend_device *device, um_backend_stream **out)
+{
+    return um_cpu_stream_create(device->pool, out);
+}
+
+static bool cpu_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
+{
+    (void)device;
+    return um_cpu_kernel_supports(op, why, why_size);
+}
+
+const um_backend um_backend_cpu = {
+    .struct_size = sizeof(um_backend),
+    .struct_id = UM_STRUCT_BACKEND,
+    .name = "cpu",
+    .enumerate = cpu_enumerate,
+    .describe = cpu_describe,
+    .open = cpu_open,
+    .close = cpu_close,
+    .caps = cpu_caps,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .stream_create = cpu_stream_create,
+    .stream_destroy = um_cpu_stream_destroy,
+    .write = um_cpu_stream_write,
+    .read = um_cpu_stream_read,
+    .copy = um_cpu_stream_copy,
+    .fill = um_cpu_stream_fill,
+    .record = um_cpu_stream_record,
+    .wait = um_cpu_stream_wait,
+    .query = um_cpu_stream_query,
+    .synchronize = um_cpu_stream_synchronize,
+    .clear_error = um_cpu_stream_clear_error,
+    .supports = cpu_supports,
+    .enqueue = um_cpu_stream_enqueue,
+};

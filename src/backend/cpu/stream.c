@@ -1,0 +1,542 @@
+/* The CPU's streams: what is queued runs in order, on one thread at a time, a worker of the pool
+ * or a host thread that waits for it anyway. Called by the driver's table; runs kernels.
+ *
+ * A ticket is the number of records pushed so far, so recording an event costs nothing and a
+ * ticket is complete when that many are popped.
+ *
+ * Who may drain a stream is in `state`. BUSY belongs to the thread that drains, or to the list the
+ * stream is parked in while it waits for another one. QUEUED means that the stream's job is in the
+ * pool; the job only tries to become BUSY, so anybody may overtake it. */
+#include "backend/cpu/stream.h"
+
+#include "backend/cpu/queue.h"
+
+#define SPIN_NS          40000 /* a wait looks on for this long, then sleeps */
+#define SPIN_PAUSES      16
+#define WRITE_INLINE_MAX 4096 /* bytes a write record holds itself */
+
+enum { STATE_BUSY = 1u, STATE_QUEUED = 2u };
+
+typedef enum record_kind {
+    RECORD_OP = 1, /* 0 is the queue's own */
+    RECORD_WRITE,
+    RECORD_COPY,
+    RECORD_FILL,
+    RECORD_WAIT
+} record_kind;
+
+typedef struct op_record {
+    um_cpu_record head;
+    um_cpu_run_fn run;
+    um_op op; /* cut behind the last input; then the map program, if there is one */
+} op_record;
+
+typedef struct write_record {
+    um_cpu_record head;
+    um_ptr dst;
+    uint64_t size_bytes;
+    void *payload;   /* an allocation of its own, or NULL: data follows */
+    uint64_t data[]; /* for its alignment */
+} write_record;
+
+typedef struct copy_record {
+    um_cpu_record head;
+    um_ptr dst, src;
+    uint64_t size_bytes;
+} copy_record;
+
+typedef struct fill_record {
+    um_cpu_record head;
+    um_ptr dst;
+    uint64_t size_bytes, pattern;
+    uint32_t pattern_bytes;
+} fill_record;
+
+typedef struct wait_record {
+    um_cpu_record head;
+    um_backend_stream *other; /* a reference */
+    uint64_t ticket;
+} wait_record;
+
+/* Somebody who waits for a ticket: a stream that is parked, or a host thread that sleeps. */
+typedef struct watch {
+    struct watch *next;
+    uint64_t ticket;
+    um_backend_stream *parked; /* a reference; NULL: a host thread */
+    bool done;                 /* host thread; under the mutex */
+} watch;
+
+struct um_backend_stream {
+    um_cpu_job job;
+    um_cpu_exec exec;
+    um_cpu_queue queue;
+    _Atomic uint32_t state;
+    _Atomic int32_t refs; /* the owner, the job in the pool, wait records, a watch */
+    watch park;           /* in the list of the stream that this one waits for */
+    um_mutex mutex;
+    um_cond cond;
+    watch *watches;                /* under mutex */
+    _Atomic uint64_t watch_ticket; /* no watch is below it */
+    _Atomic bool failed;           /* error and failed_ticket are set, under mutex */
+    uint64_t failed_ticket;        /* the first ticket that covers the failed record */
+    um_error error;
+};
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static void stream_retain(um_backend_stream *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+}
+
+static void stream_unref(um_backend_stream *s)
+{
+    if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1) return;
+    um_cpu_queue_release(&s->queue);
+    um_mem_free(s->exec.scratch);
+    um_cond_destroy(&s->cond);
+    um_mutex_destroy(&s->mutex);
+    um_mem_free(s);
+}
+
+/* ---- who drains ----------------------------------------------------------------------------- */
+
+static bool claim(um_backend_stream *s)
+{
+    return !(atomic_fetch_or(&s->state, STATE_BUSY) & STATE_BUSY);
+}
+
+static uint64_t completed(um_backend_stream *s) { return atomic_load(&s->queue.popped); }
+
+static bool has_work(um_backend_stream *s) { return completed(s) != atomic_load(&s->queue.pushed); }
+
+static void schedule(um_backend_stream *s)
+{
+    if (atomic_fetch_or(&s->state, STATE_QUEUED) & STATE_QUEUED) return;
+    stream_retain(s); /* the job's */
+    um_cpu_pool_submit(s->exec.pool, &s->job);
+}
+
+/* The push and the look at `state`, against clearing BUSY and the look at the count: all are
+ * seq_cst, so one side sees the other and no record is left lying. */
+static void publish(um_backend_stream *s)
+{
+    um_cpu_queue_push(&s->queue);
+    if (atomic_load(&s->state) == 0) schedule(s);
+}
+
+static void let_go(um_backend_stream *s)
+{
+    atomic_fetch_and(&s->state, ~(uint32_t)STATE_BUSY);
+    if (has_work(s) && atomic_load(&s->state) == 0) schedule(s);
+}
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+static bool has_failed(um_backend_stream *s)
+{
+    return atomic_load_explicit(&s->failed, memory_order_acquire);
+}
+
+/* The record at the head failed: the first failure stays. */
+static void set_error(um_backend_stream *s, const um_error *error)
+{
+    if (has_failed(s)) return;
+    um_mutex_lock(&s->mutex);
+    s->error = *error;
+    s->failed_ticket = completed(s) + 1;
+    atomic_store_explicit(&s->failed, true, memory_order_release);
+    um_mutex_unlock(&s->mutex);
+}
+
+/* Whether the work before the ticket failed; then with the error. */
+static bool ticket_failed(um_backend_stream *s, uint64_t ticket, um_error *error)
+{
+    if (!has_failed(s)) return false;
+    um_mutex_lock(&s->mutex);
+    bool failed = has_failed(s) && s->failed_ticket <= ticket;
+    if (failed) *error = s->error;
+    um_mutex_unlock(&s->mutex);
+    return failed;
+}
+
+/* The stream's error, as the calling thread's, or OK. */
+static um_status stream_status(um_backend_stream *s)
+{
+    um_error error;
+    return ticket_failed(s, UINT64_MAX, &error) ? um_fail_again(&error) : UM_OK;
+}
+
+/* ---- watching a ticket ---------------------------------------------------------------------- */
+
+/* false: the ticket is complete. With s->mutex held. */
+static bool add_watch(um_backend_stream *s, watch *w)
+{
+    w->next = s->watches;
+    s->watches = w;
+    if (w->ticket < atomic_load(&s->watch_ticket)) atomic_store(&s->watch_ticket, w->ticket);
+    /* This look after that store, and the reverse in finish, are seq_cst: one side sees the other.
+     */
+    if (completed(s) < w->ticket) return true;
+    s->watches = w->next;
+    return false;
+}
+
+/* Takes the watches whose ticket is complete out of the list; gives the parked streams among
+ * them, and wakes the threads. */
+static watch *take_watches(um_backend_stream *s)
+{
+    watch *parked = NULL, **link = &s->watches;
+    uint64_t lowest = UINT64_MAX;
+    um_mutex_lock(&s->mutex);
+    uint64_t now = completed(s);
+    while (*link) {
+        watch *w = *link;
+        if (w->ticket > now) {
+            lowest = UM_MIN(lowest, w->ticket);
+            link = &w->next;
+            continue;
+        }
+        *link = w->next;
+        w->done = true;
+        if (w->parked) {
+            w->next = parked;
+            parked = w;
+        }
+    }
+    atomic_store(&s->watch_ticket, lowest);
+    um_cond_broadcast(&s->cond);
+    um_mutex_unlock(&s->mutex);
+    return parked;
+}
+
+/* The record at the head is done. */
+static void finish(um_backend_stream *s, const um_cpu_record *record)
+{
+    um_cpu_queue_pop(&s->queue, record);
+    if (completed(s) < atomic_load(&s->watch_ticket)) return;
+    watch *parked = take_watches(s);
+    while (parked) {
+        um_backend_stream *other = parked->parked;
+        parked = parked->next;
+        let_go(other);
+        stream_unref(other);
+    }
+}
+
+/* Hands s, which the caller drains, to the list of `other`. false: no need to wait. */
+static bool park(um_backend_stream *s, um_backend_stream *other, uint64_t ticket)
+{
+    stream_retain(s);
+    s->park = (watch){.ticket = ticket, .parked = s};
+    um_mutex_lock(&other->mutex);
+    bool parked = add_watch(other, &s->park);
+    um_mutex_unlock(&other->mutex);
+    if (!parked) stream_unref(s);
+    return parked;
+}
+
+/* ---- running what is queued ----------------------------------------------------------------- */
+
+static void *host(um_ptr ptr) { return (void *)(uintptr_t)ptr; }
+
+static void run_op(um_backend_stream *s, const op_record *record)
+{
+    if (record->run(&s->exec, &record->op) == UM_OK) return;
+    um_fail_tag("cpu", um_op_name(record->op.id));
+    set_error(s, um_last_error());
+}
+
+static void run_fill(const fill_record *record)
+{
+    uint8_t *dst = host(record->dst);
+    uint8_t pattern[8];
+    for (uint32_t i = 0; i < 8; i++) {
+        pattern[i] = (uint8_t)(record->pattern >> 8 * (i % record->pattern_bytes));
+    }
+    uint64_t i = 0;
+    for (; i + 8 <= record->size_bytes; i += 8) memcpy(dst + i, pattern, 8);
+    memcpy(dst + i, pattern, (size_t)(record->size_bytes - i));
+}
+
+static void run_record(um_backend_stream *s, const um_cpu_record *record)
+{
+    const void *at = record;
+    switch ((record_kind)record->kind) {
+    case RECORD_OP: run_op(s, at); break;
+    case RECORD_WRITE: {
+        const write_record *write = at;
+        memcpy(host(write->dst), write->payload ? write->payload : write->data,
+               (size_t)write->size_bytes);
+        break;
+    }
+    case RECORD_COPY: {
+        const copy_record *copy = at;
+        memcpy(host(copy->dst), host(copy->src), (size_t)copy->size_bytes);
+        break;
+    }
+    case RECORD_FILL: run_fill(at); break;
+    case RECORD_WAIT: {
+        const wait_record *wait = at;
+        um_error error;
+        if (ticket_failed(wait->other, wait->ticket, &error)) set_error(s, &error);
+        break;
+    }
+    }
+}
+
+static void drop_record(const um_cpu_record *record)
+{
+    const void *at = record;
+    if (record->kind == RECORD_WRITE) um_mem_free(((const write_record *)at)->payload);
+    if (record->kind == RECORD_WAIT) stream_unref(((const wait_record *)at)->other);
+}
+
+/* Whether the record has to wait, in which case the stream is no longer the caller's. */
+static bool held_back(um_backend_stream *s, const um_cpu_record *record)
+{
+    if (record->kind != RECORD_WAIT) return false;
+    const wait_record *wait = (const void *)record;
+    return completed(wait->other) < wait->ticket && park(s, wait->other, wait->ticket);
+}
+
+/* Runs records until the ticket is complete, none is left or one has to wait. The caller has
+ * claimed the stream, and holds a reference. After a failure records are dropped, not run. */
+static void drain(um_backend_stream *s, uint64_t ticket)
+{
+    um_cpu_record *record;
+    while (completed(s) < ticket && (record = um_cpu_queue_peek(&s->queue))) {
+        if (!has_failed(s)) {
+            if (held_back(s, record)) return;
+            run_record(s, record);
+        }
+        drop_record(record);
+        finish(s, record);
+    }
+    let_go(s);
+}
+
+static void run_job(um_cpu_job *job)
+{
+    um_backend_stream *s = (um_backend_stream *)(void *)job; /* its first member */
+    atomic_fetch_and(&s->state, ~(uint32_t)STATE_QUEUED);
+    if (claim(s)) drain(s, UINT64_MAX);
+    stream_unref(s);
+}
+
+/* ---- waiting on the host -------------------------------------------------------------------- */
+
+/* true: complete. false: the stream is free to claim, or it takes long. */
+static bool spin_for_ticket(um_backend_stream *s, uint64_t ticket)
+{
+    int64_t end_ns = um_os_now_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < SPIN_PAUSES; i++) {
+            if (completed(s) >= ticket) return true;
+            um_os_pause();
+        }
+    } while (um_os_now_ns() < end_ns && (atomic_load(&s->state) & STATE_BUSY));
+    return false;
+}
+
+static void sleep_for_ticket(um_backend_stream *s, uint64_t ticket)
+{
+    watch w = {.ticket = ticket};
+    um_mutex_lock(&s->mutex);
+    if (add_watch(s, &w)) {
+        while (!w.done) um_cond_wait(&s->cond, &s->mutex);
+    }
+    um_mutex_unlock(&s->mutex);
+}
+
+/* Runs the work itself when nobody does: that saves waking a worker, and waking this thread. */
+static void wait_for_ticket(um_backend_stream *s, uint64_t ticket)
+{
+    while (completed(s) < ticket) {
+        if (claim(s)) {
+            drain(s, ticket);
+        } else if (!spin_for_ticket(s, ticket) && (atomic_load(&s->state) & STATE_BUSY)) {
+            sleep_for_ticket(s, ticket);
+        }
+    }
+}
+
+um_status um_cpu_stream_synchronize(um_backend_stream *s, uint64_t ticket)
+{
+    wait_for_ticket(s, UM_MIN(ticket, atomic_load(&s->queue.pushed)));
+    return stream_status(s);
+}
+
+/* ---- the entries ---------------------------------------------------------------------------- */
+
+um_status um_cpu_stream_create(um_cpu_pool *pool, um_backend_stream **out)
+{
+    *out = NULL;
+    um_backend_stream *s = um_mem_zalloc(sizeof *s);
+    if (!s) return UM_FAIL(UM_OUT_OF_MEMORY, "cpu: no memory for a stream");
+    UM_TRY_OR(um_mutex_init(&s->mutex), fail_mutex);
+    UM_TRY_OR(um_cond_init(&s->cond), fail_cond);
+    UM_TRY_OR(um_cpu_queue_init(&s->queue), fail_queue);
+    s->job.fn = run_job;
+    s->exec = (um_cpu_exec){.pool = pool, .lanes = um_cpu_pool_threads(pool)};
+    atomic_init(&s->watch_ticket, UINT64_MAX);
+    atomic_init(&s->refs, 1);
+    *out = s;
+    return UM_OK;
+fail_queue:
+    um_cond_destroy(&s->cond);
+fail_cond:
+    um_mutex_destroy(&s->mutex);
+fail_mutex:
+    um_mem_free(s);
+    return um_status_last();
+}
+
+void um_cpu_stream_destroy(um_backend_stream *s)
+{
+    wait_for_ticket(s, atomic_load(&s->queue.pushed));
+    stream_unref(s);
+}
+
+/* Room for a record. The stream's error comes first; a queue that is far ahead is emptied. */
+static um_status reserve(um_backend_stream *s, record_kind kind, size_t size_bytes, void **out)
+{
+    *out = NULL;
+    UM_TRY(stream_status(s));
+    if (um_cpu_queue_is_full(&s->queue, size_bytes)) {
+        UM_TRY(um_cpu_stream_synchronize(s, UINT64_MAX));
+    }
+    *out = um_cpu_queue_reserve(&s->queue, (uint32_t)kind, size_bytes);
+    if (!*out) return um_backend_fail(UM_OUT_OF_MEMORY, "cpu", NULL, 0, "cpu: no memory to queue");
+    return UM_OK;
+}
+
+static um_status queue_write(um_backend_stream *s, um_ptr dst, const void *src, uint64_t size_bytes)
+{
+    bool inside = size_bytes <= WRITE_INLINE_MAX;
+    void *payload = inside ? NULL : um_mem_alloc((size_t)size_bytes);
+    if (!inside && !payload) {
+        return um_backend_fail(UM_OUT_OF_MEMORY, "cpu", NULL, 0,
+                               "um_write: no memory to keep %llu bytes until their turn",
+                               (unsigned long long)size_bytes);
+    }
+    void *at;
+    size_t bytes = sizeof(write_record) + (inside ? (size_t)size_bytes : 0);
+    um_status status = reserve(s, RECORD_WRITE, bytes, &at);
+    if (status != UM_OK) {
+        um_mem_free(payload);
+        return status;
+    }
+    write_record *record = at;
+    record->dst = dst;
+    record->size_bytes = size_bytes;
+    record->payload = payload;
+    memcpy(inside ? record->data : payload, src, (size_t)size_bytes);
+    publish(s);
+    return UM_OK;
+}
+
+um_status um_cpu_stream_write(um_backend_stream *s, um_ptr dst, const void *src,
+                              uint64_t size_bytes)
+{
+    UM_TRY(stream_status(s));
+    if (has_work(s)) return queue_write(s, dst, src, size_bytes);
+    memcpy(host(dst), src, (size_t)size_bytes);
+    return UM_OK;
+}
+
+um_status um_cpu_stream_read(um_backend_stream *s, void *dst, um_ptr src, uint64_t size_bytes)
+{
+    UM_TRY(um_cpu_stream_synchronize(s, UINT64_MAX));
+    memcpy(dst, host(src), (size_t)size_bytes);
+    return UM_OK;
+}
+
+um_status um_cpu_stream_copy(um_backend_stream *s, um_ptr dst, um_ptr src, uint64_t size_bytes)
+{
+    void *at;
+    UM_TRY(reserve(s, RECORD_COPY, sizeof(copy_record), &at));
+    copy_record *record = at;
+    record->dst = dst;
+    record->src = src;
+    record->size_bytes = size_bytes;
+    publish(s);
+    return UM_OK;
+}
+
+um_status um_cpu_stream_fill(um_backend_stream *s, um_ptr dst, uint64_t size_bytes,
+                             uint64_t pattern, uint32_t pattern_bytes)
+{
+    void *at;
+    UM_TRY(reserve(s, RECORD_FILL, sizeof(fill_record), &at));
+    fill_record *record = at;
+    record->dst = dst;
+    record->size_bytes = size_bytes;
+    record->pattern = pattern;
+    record->pattern_bytes = pattern_bytes;
+    publish(s);
+    return UM_OK;
+}
+
+um_status um_cpu_stream_record(um_backend_stream *s, uint64_t *ticket)
+{
+    *ticket = atomic_load(&s->queue.pushed);
+    return UM_OK;
+}
+
+um_status um_cpu_stream_wait(um_backend_stream *s, um_backend_stream *other, uint64_t ticket)
+{
+    um_error error;
+    if (other == s) return UM_OK;
+    if (completed(other) >= ticket && !ticket_failed(other, ticket, &error))
+        return stream_status(s);
+    void *at;
+    UM_TRY(reserve(s, RECORD_WAIT, sizeof(wait_record), &at));
+    wait_record *record = at;
+    record->other = other;
+    record->ticket = ticket;
+    stream_retain(other);
+    publish(s);
+    return UM_OK;
+}
+
+um_status um_cpu_stream_query(um_backend_stream *s, uint64_t ticket)
+{
+    UM_TRY(stream_status(s));
+    return completed(s) >= ticket ? UM_OK : UM_NOT_READY;
+}
+
+um_status um_cpu_stream_clear_error(um_backend_stream *s)
+{
+    um_status status = stream_status(s);
+    um_mutex_lock(&s->mutex);
+    atomic_store_explicit(&s->failed, false, memory_order_release);
+    um_mutex_unlock(&s->mutex);
+    return status;
+}
+
+um_status um_cpu_stream_enqueue(um_backend_stream *s, const um_op *op)
+{
+    const um_cpu_kernel *kernel = um_cpu_kernel_find(op->id);
+    if (!kernel) {
+        return um_backend_fail(UM_UNSUPPORTED, "cpu", um_op_name(op->id), 0,
+                               "cpu: no kernel for %s", um_op_name(op->id));
+    }
+    const um_map_program *program = op->id == UM_OP_MAP ? op->attrs.program : NULL;
+    size_t op_bytes = offsetof(um_op, in) + (size_t)op->in_count * sizeof op->in[0];
+    size_t program_bytes = program ? offsetof(um_map_program, inst) +
+                                         (size_t)program->inst_count * sizeof program->inst[0]
+                                   : 0;
+    void *at;
+    UM_TRY(reserve(s, RECORD_OP, offsetof(op_record, op) + op_bytes + program_bytes, &at));
+    op_record *record = at;
+    record->run = kernel->run;
+    memcpy(&record->op, op, op_bytes);
+    if (program) {
+        uint8_t *copy = (uint8_t *)&record->op + op_bytes;
+        memcpy(copy, program, program_bytes);
+        record->op.attrs.program = (const um_map_program *)(const void *)copy;
+    }
+    publish(s);
+    return UM_OK;
+}
