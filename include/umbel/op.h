@@ -115,6 +115,8 @@ typedef union um_attrs {
     int64_t raw[4];
 } um_attrs;
 
+/* Inputs of MAP ops have the output's shape and one dtype (where: a bool condition first; map: any
+ * dtypes); an input is broadcast by strides of 0. */
 typedef struct um_op {
     um_op_id id;
     int32_t in_count;
