@@ -88,17 +88,16 @@ static bool has_solution(equation *e)
     return search(e, 0, e->target);
 }
 
-/* The axes that move, strides made positive, by falling stride. false: a stride of 0 or sums that
- * could overflow. */
+/* The axes that move, strides made positive, by falling stride. false: a stride of 0, or one that
+ * has no positive twin. */
 static bool collect_axes(const um_view *view, term *axes, int32_t *count)
 {
     *count = 0;
     for (int32_t i = 0; i < view->rank; i++) {
         int64_t stride = view->stride[i], bound = view->shape[i] - 1;
         if (bound <= 0) continue;
-        if (stride == 0 || stride < -MAX_REACH || stride > MAX_REACH) return false;
+        if (stride == 0 || stride == INT64_MIN) return false;
         stride = stride < 0 ? -stride : stride;
-        if (bound > MAX_REACH / stride) return false;
         int32_t at = (*count)++;
         for (; at > 0 && axes[at - 1].coef < stride; at--) axes[at] = axes[at - 1];
         axes[at] = (term){stride, bound};
@@ -112,7 +111,8 @@ static bool steps_cancel(const term *axes, int32_t count, int32_t k, int64_t res
 {
     equation e = {.target = rest_reach - axes[k].coef};
     add_term(&e, axes[k].coef, axes[k].bound - 1);
-    for (int32_t j = k + 1; j < count; j++) add_term(&e, axes[j].coef, 2 * axes[j].bound);
+    for (int32_t j = k + 1; j < count; j++)
+        add_term(&e, axes[j].coef, 2 * UM_MIN(axes[j].bound, MAX_REACH));
     return has_solution(&e);
 }
 
@@ -123,10 +123,12 @@ bool um_view_self_overlaps(const um_view *view)
     for (int32_t i = 0; i < view->rank; i++)
         if (view->shape[i] == 0) return false;
     if (!collect_axes(view, axes, &count)) return true;
-    int64_t rest_reach = 0;
+    int64_t rest_reach = 0; /* of the axes with smaller strides */
     for (int32_t k = count - 1; k >= 0; k--) {
         if (axes[k].coef <= rest_reach && steps_cancel(axes, count, k, rest_reach)) return true;
-        rest_reach += axes[k].coef * axes[k].bound;
+        int64_t reach;
+        if (!um_mul_i64(axes[k].coef, axes[k].bound, &reach)) return true;
+        if (!um_add_i64(rest_reach, reach, &rest_reach)) return true;
     }
     return false;
 }

@@ -177,7 +177,7 @@ static um_status check_reach(const um_op *op, const char *side, int32_t index, c
     return UM_OK;
 }
 
-/* An overlap that every kernel of the op can cope with. */
+/* The one overlap that every kernel of the op copes with. */
 static bool in_place_allowed(const um_op *op, const um_op_row *row, int32_t input,
                              const um_view *out)
 {
@@ -197,7 +197,7 @@ static um_status check_output_memory(const um_op *op, const um_op_row *row, int3
         if (um_views_overlap(out, &op->out[i]))
             return um_rule_fail(op, "outputs %d and %d overlap", (int)i, (int)index);
     for (int32_t i = 0; i < op->in_count; i++) {
-        if (!um_views_overlap(out, &op->in[i]) || in_place_allowed(op, row, i, out)) continue;
+        if (in_place_allowed(op, row, i, out) || !um_views_overlap(out, &op->in[i])) continue;
         return um_rule_fail(op, "output %d overlaps input %d%s", (int)index, (int)i,
                             row->family == UM_FAMILY_MAP ? " and is not exactly in place" : "");
     }

@@ -1,6 +1,6 @@
 /* op/table.h: the op table as the core and the conformance driver see it. Rows come from
- * umbel/op.def; each rule's infer_ and sample_ functions are in its family's file (map.c, reduce.c,
- * move.c, index.c, matmul.c, norm.c, attention.c). */
+ * umbel/op.def; each rule's um_infer_<rule> and um_sample_<rule> are in its family's file (map.c,
+ * reduce.c, move.c, index.c, matmul.c, norm.c, attention.c). */
 #ifndef UM_OP_TABLE_H
 #define UM_OP_TABLE_H
 
@@ -47,8 +47,9 @@ typedef enum um_fill_kind {
     UM_FILL_BOOL     /* random 0 and 1 */
 } um_fill_kind;
 
-/* One test input: a complete op but for pointers and strides (views are packed; the driver makes
- * them strided, broadcast, reversed). */
+/* One test input: a complete op, outputs inferred, but for pointers and strides (views are packed;
+ * the driver makes them strided, broadcast, reversed). A copy must move op.attrs.program to its
+ * own. */
 typedef struct um_sample {
     um_op op;
     um_map_program program; /* op.attrs.program points here when used */
@@ -86,8 +87,9 @@ const char *um_view_text(const um_view *view, char *text, size_t text_size);
 /* Lowest and one past the highest byte the view reaches, relative to ptr. false: overflow. Empty
  * views: 0, 0. */
 bool um_view_extent(const um_view *view, int64_t *low_bytes, int64_t *high_bytes);
-/* Whether two elements of one view share a byte; whether two views of the same address space do.
- * Exact within a bounded search, and "true" where the search gives up. */
+/* Whether two elements of one view share a byte (4-bit dtypes: a half byte); whether two views of
+ * the same address space do. Exact within a bounded search, and "true" where the search gives up,
+ * or where two 4-bit views come closer than a byte. */
 bool um_view_self_overlaps(const um_view *view);
 bool um_views_overlap(const um_view *a, const um_view *b);
 bool um_views_identical(const um_view *a,
