@@ -36,8 +36,9 @@ struct um_device {
 
     um_stream *streams; /* under the mutex in stream.c */
 
-    um_mutex tensor_mutex;
-    um_stream *tensor_stream; /* under tensor_mutex; holds no reference to the device */
+    um_mutex attach_mutex;
+    void *attachment; /* under attach_mutex: the layer above's own, see um_device_attach */
+    void (*attachment_destroy)(void *attachment);
 };
 
 struct um_stream {
@@ -98,10 +99,10 @@ um_status um_streams_synchronize(um_device *device);
 
 /* ---- for the tensor face (open.c) ------------------------------------------------------------ */
 
-/* The stream it works on, made at the first call; borrowed. The caller holds the lock. */
-um_status um_device_tensor_stream(um_device *device, um_stream **out);
-/* One thread at a time uses that stream. */
-void um_device_tensor_lock(um_device *device);
-void um_device_tensor_unlock(um_device *device);
+/* The one object that the layer above keeps on a device: made at the first call, destroyed when the
+ * device goes, before its memory. It holds no reference to the device; a stream of its own comes
+ * from um_stream_open with device_owned. */
+um_status um_device_attach(um_device *device, um_status (*make)(um_device *device, void **out),
+                           void (*destroy)(void *attachment), void **out);
 
 #endif

@@ -1,5 +1,5 @@
 /* um_open and the life of a device: opening a spec's backend and wrapping its layers around it,
- * references, capabilities, and the stream the tensor face works on. */
+ * references, capabilities, and what the tensor face keeps on a device. */
 #include "device/device.h"
 
 #include <stdio.h>
@@ -43,14 +43,14 @@ static um_status device_create(const um_spec *spec, const char *name, um_device 
     atomic_init(&device->refs, 1);
     device->debug_dispatch = um_debug_on("dispatch");
     UM_TRY_OR(um_mutex_init(&device->mutex), fail_mutex);
-    UM_TRY_OR(um_mutex_init(&device->tensor_mutex), fail_tensor_mutex);
+    UM_TRY_OR(um_mutex_init(&device->attach_mutex), fail_attach_mutex);
     UM_TRY_OR(um_backend_at(spec->backend_index)->describe(spec->ordinal, &device->info), fail);
     UM_TRY_OR(open_driver(device, spec), fail);
     *out = device;
     return UM_OK;
 fail:
-    um_mutex_destroy(&device->tensor_mutex);
-fail_tensor_mutex:
+    um_mutex_destroy(&device->attach_mutex);
+fail_attach_mutex:
     um_mutex_destroy(&device->mutex);
 fail_mutex:
     um_mem_free(device);
@@ -60,10 +60,10 @@ fail_mutex:
 /* The device is out of the registry, and nobody but its own stream is left. */
 static void device_destroy(um_device *device)
 {
-    um_stream_release(device->tensor_stream);
+    if (device->attachment) device->attachment_destroy(device->attachment);
     um_memory_release(device);
     device->driver.table->close(device->driver.device);
-    um_mutex_destroy(&device->tensor_mutex);
+    um_mutex_destroy(&device->attach_mutex);
     um_mutex_destroy(&device->mutex);
     um_mem_free(device);
 }
@@ -125,16 +125,16 @@ um_status um_device_caps(um_device *device, um_caps *out)
 
 const char *um_device_name(const um_device *device) { return device ? device->name : ""; }
 
-/* ---- the tensor face's stream --------------------------------------------------------------- */
+/* ---- the layer above ------------------------------------------------------------------------ */
 
-um_status um_device_tensor_stream(um_device *device, um_stream **out)
+um_status um_device_attach(um_device *device, um_status (*make)(um_device *device, void **out),
+                           void (*destroy)(void *attachment), void **out)
 {
     um_status status = UM_OK;
-    if (!device->tensor_stream) status = um_stream_open(device, true, &device->tensor_stream);
-    *out = device->tensor_stream;
+    um_mutex_lock(&device->attach_mutex);
+    if (!device->attachment) status = make(device, &device->attachment);
+    device->attachment_destroy = destroy;
+    *out = device->attachment;
+    um_mutex_unlock(&device->attach_mutex);
     return status;
 }
-
-void um_device_tensor_lock(um_device *device) { um_mutex_lock(&device->tensor_mutex); }
-
-void um_device_tensor_unlock(um_device *device) { um_mutex_unlock(&device->tensor_mutex); }
