@@ -16,17 +16,17 @@ typedef struct llm_layer {
     um_tensor *norm_ffn;       /* [C] */
     um_tensor *gate_up;        /* [2F, C] */
     um_tensor *down;           /* [C, F] */
-    um_view keys, values;      /* [1, K, T, D] in the model's cache */
+    um_tensor *keys, *values;  /* [1, K, T, D], NULL when a failed call has lost them */
 } llm_layer;
 
 struct um_llm {
     um_device *device;
     um_llm_info info;
     int64_t head_dim;
-    int32_t evaluated; /* the cache is good up to here */
-    /* Memory of our own, wrapped as tensors for each call: what the tensor face does when a call
-     * fails halfway cannot touch it. */
-    um_ptr cache;
+    int32_t evaluated;
+    /* [T] what was evaluated. A call appends to keys and values in place, so one that fails halfway
+     * takes them along; the next call then evaluates these again. */
+    int32_t *history;
     um_tensor *embedding, *norm_final, *classifier; /* [V, C], [C], [V, C] */
     llm_layer *layers;
     float *logits; /* [V], for callers that want none */
@@ -66,19 +66,27 @@ static um_status load_layer(um_llm *llm, const um_checkpoint *c, int64_t index)
     return um_realize_all(UM_COUNT_OF(all), all);
 }
 
-/* One block for all layers' keys and values; only what is used is ever touched. */
+static void drop_cache(um_llm *llm)
+{
+    for (int32_t i = 0; i < llm->info.layer_count; i++) {
+        um_release(llm->layers[i].keys);
+        um_release(llm->layers[i].values);
+        llm->layers[i].keys = llm->layers[i].values = NULL;
+    }
+}
+
 static um_status make_cache(um_llm *llm)
 {
     int64_t shape[] = {1, llm->info.kv_head_count, llm->info.context_length, llm->head_dim};
-    uint64_t part_bytes = (uint64_t)(shape[1] * shape[2] * shape[3]) * sizeof(float);
-    UM_TRY(um_alloc(llm->device, 2 * (uint64_t)llm->info.layer_count * part_bytes, &llm->cache));
-    um_ptr at = llm->cache;
-    for (int32_t i = 0; i < llm->info.layer_count; i++) {
-        UM_TRY(um_view_make(at, UM_F32, 4, shape, &llm->layers[i].keys));
-        UM_TRY(um_view_make(at + part_bytes, UM_F32, 4, shape, &llm->layers[i].values));
-        at += 2 * part_bytes;
+    um_status status = UM_OK;
+    for (int32_t i = 0; i < llm->info.layer_count && status == UM_OK; i++) {
+        llm_layer *layer = &llm->layers[i];
+        layer->keys = um_zeros(llm->device, UM_F32, 4, shape);
+        layer->values = um_zeros(llm->device, UM_F32, 4, shape);
+        status = um_realize_all(2, (um_tensor *[]){layer->keys, layer->values});
     }
-    return UM_OK;
+    if (status != UM_OK) drop_cache(llm);
+    return status;
 }
 
 static um_status load_weights(um_llm *llm, const um_checkpoint *c)
@@ -94,17 +102,28 @@ static um_status load_weights(um_llm *llm, const um_checkpoint *c)
     return UM_OK;
 }
 
+/* Waits for all the work on tensors, and learns whether it failed. */
+static um_status wait_for_work(const um_llm *llm)
+{
+    float first;
+    um_tensor *x = um_slice(um_ref(llm->norm_final), 0, 0, 1, 1);
+    um_status status = um_read_f32(x, &first, 1);
+    um_release(x);
+    return status;
+}
+
 static um_status load(um_llm *llm, const um_checkpoint *c)
 {
     llm->info = c->info;
     llm->head_dim = c->info.dim / c->info.head_count;
     llm->layers = um_mem_zalloc((size_t)c->info.layer_count * sizeof *llm->layers);
+    llm->history = um_mem_alloc((size_t)c->info.context_length * sizeof *llm->history);
     llm->logits = um_mem_alloc((size_t)c->info.vocab_size * sizeof *llm->logits);
-    if (!llm->layers || !llm->logits)
+    if (!llm->layers || !llm->history || !llm->logits)
         return UM_FAIL(UM_OUT_OF_MEMORY, "llm: no memory for %d layers", c->info.layer_count);
-    UM_TRY(make_cache(llm));
     UM_TRY(load_weights(llm, c));
-    return um_device_synchronize(llm->device);
+    UM_TRY(make_cache(llm));
+    return wait_for_work(llm);
 }
 
 um_status um_llm_load(um_device *device, const char *path, um_llm **out)
@@ -143,14 +162,14 @@ static void release_layer(const llm_layer *layer)
 void um_llm_release(um_llm *llm)
 {
     if (!llm) return;
+    if (llm->layers) drop_cache(llm);
     for (int32_t i = 0; llm->layers && i < llm->info.layer_count; i++)
         release_layer(&llm->layers[i]);
     um_release(llm->embedding);
     um_release(llm->norm_final);
     um_release(llm->classifier);
-    um_status freed = um_free(llm->device, llm->cache);
-    (void)freed; /* the pointer is ours, or 0 */
     um_mem_free(llm->layers);
+    um_mem_free(llm->history);
     um_mem_free(llm->logits);
     um_device_release(llm->device);
     um_mem_free(llm);
@@ -170,16 +189,15 @@ static um_tensor *slice(um_tensor *x, int32_t axis, int64_t start, int64_t stop)
     return um_slice(x, axis, start, stop, 1);
 }
 
-/* Writes the block [1, K, S, D] into the cache; returns all of it that is filled. */
-static um_tensor *append(const forward *f, const um_view *cache, um_tensor *block)
+/* Appends the block [1, K, S, D] to *cache, in place; returns all of it that is filled. */
+static um_tensor *append(const forward *f, um_tensor **cache, um_tensor *block)
 {
-    int64_t start[] = {0, 0, f->position, 0};
-    um_tensor *filled = um_update(um_wrap(f->llm->device, cache), block, start);
-    return slice(filled, 2, 0, f->position + f->count);
+    *cache = um_update(*cache, block, (int64_t[]){0, 0, f->position, 0});
+    return slice(um_ref(*cache), 2, 0, f->position + f->count);
 }
 
 /* x [S, C], normed -> [S, C] */
-static um_tensor *attend(const forward *f, const llm_layer *layer, um_tensor *x)
+static um_tensor *attend(const forward *f, llm_layer *layer, um_tensor *x)
 {
     int64_t heads = f->llm->info.head_count, kv_heads = f->llm->info.kv_head_count;
     int64_t dim = f->llm->info.dim, rotated = heads + kv_heads, all = rotated + kv_heads;
@@ -213,7 +231,7 @@ static um_tensor *run_layers(const forward *f, const int32_t *tokens)
     um_tensor *ids = um_from_host(llm->device, UM_I32, 1, &f->count, tokens);
     um_tensor *x = um_embedding(um_ref(llm->embedding), ids);
     for (int32_t i = 0; i < llm->info.layer_count; i++) {
-        const llm_layer *layer = &llm->layers[i];
+        llm_layer *layer = &llm->layers[i];
         um_tensor *normed = um_rms_norm(um_ref(x), um_ref(layer->norm_attention), NORM_EPS);
         x = um_add(x, attend(f, layer, normed));
         normed = um_rms_norm(um_ref(x), um_ref(layer->norm_ffn), NORM_EPS);
@@ -249,11 +267,20 @@ um_status um_llm_eval(um_llm *llm, int32_t count, const int32_t *tokens, int32_t
                       float *logits)
 {
     UM_TRY(check_eval(llm, count, tokens, position));
-    forward f = {.llm = llm, .position = position, .count = count};
-    llm->evaluated = position; /* what lies behind is overwritten, also when this fails */
-    um_tensor *y = run_layers(&f, tokens);
+    llm->evaluated = position;
+    memcpy(llm->history + position, tokens, (size_t)count * sizeof *tokens);
+    int32_t end = position + count, start = position;
+    if (!llm->layers[0].keys) {
+        UM_TRY(make_cache(llm));
+        start = 0;
+    }
+    forward f = {.llm = llm, .position = start, .count = end - start};
+    um_tensor *y = run_layers(&f, llm->history + start);
     um_status status = um_read_f32(y, logits ? logits : llm->logits, llm->info.vocab_size);
     um_release(y);
-    if (status == UM_OK) llm->evaluated = position + count;
+    if (status == UM_OK)
+        llm->evaluated = end;
+    else
+        drop_cache(llm);
     return status;
 }
