@@ -61,7 +61,7 @@ bool um_debug_on(const char *topic)
     size_t length = strlen(topic);
     for (const char *at = debug_topics; *at;) {
         size_t item = strcspn(at, ",");
-        if (item == length && memcmp(at, topic, length) == 0) return true;
+        if (item > 0 && item == length && memcmp(at, topic, length) == 0) return true;
         at += item + (at[item] == ',');
     }
     return false;

@@ -104,6 +104,7 @@ int64_t um_os_now_ns(void)
 /* Huge pages make the first touch of 64 MiB five times faster (45 ms to 9 ms, x86-64 Linux). */
 void *um_os_alloc(size_t size_bytes, size_t align_bytes)
 {
+    if (size_bytes > PTRDIFF_MAX) return NULL;
     bool large = size_bytes >= HUGE_PAGE;
     if (!large && align_bytes <= _Alignof(max_align_t)) return malloc(size_bytes);
     void *ptr = NULL;

@@ -57,16 +57,15 @@ static size_t whole_prefix(const char *text, size_t limit)
     return utf8_length((unsigned char)text[start - 1]) > have ? start - 1 : limit;
 }
 
-/* Copies text as one line: control characters become spaces, none of them at the end. */
+static bool is_blank(char c) { return (unsigned char)c <= ' ' || c == 0x7f; }
+
+/* Copies text as one line: control characters become spaces, and none ends it. */
 static void copy_line(char *dst, size_t dst_size, const char *text)
 {
     size_t length = strlen(text);
     if (length >= dst_size) length = whole_prefix(text, dst_size - 1);
-    while (length > 0 && (unsigned char)text[length - 1] <= ' ') length--;
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        dst[i] = c < ' ' || c == 0x7f ? ' ' : text[i];
-    }
+    while (length > 0 && is_blank(text[length - 1])) length--;
+    for (size_t i = 0; i < length; i++) dst[i] = is_blank(text[i]) ? ' ' : text[i];
     dst[length] = '\0';
 }
 
