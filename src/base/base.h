@@ -133,8 +133,7 @@ static inline bool um_dtype_is_float(um_dtype d) { return d >= UM_F64 && d <= UM
 void um_load(um_class c, void *dst, um_dtype dtype, const void *src, int64_t first, int64_t stride,
              int64_t n);
 /* Element first + i * stride of dst = src[i], of class c, by um_convert's rules; integers to
- * narrower integers wrap. The other half of a byte of 4-bit elements is read and written back, so
- * two threads must not store into one byte. */
+ * narrower integers wrap. */
 void um_store(um_dtype dtype, void *dst, int64_t first, int64_t stride, um_class c, const void *src,
               int64_t n);
 

@@ -1,0 +1,176 @@
+/* backend/cpu/kernel/gemv_body.h: out[m, 1] = alpha * a[m, k] b[k, 1] + beta * c for one REAL type
+ * (real.h). Included by matmul.c; this is the hot path of a language model that makes one token.
+ * Any split of the rows gives the same bits. */
+
+/* Rows of `a` with k contiguous are dotted four at a time, in blocks of GEMV_DOT_BLOCK. Columns
+ * with m contiguous are added, GEMV_COLUMNS rows of the result at a time. Both keep each chain of
+ * additions at 256 or less and add up the blocks exactly. */
+#ifndef GEMV_DOT_BLOCK
+#define GEMV_DOT_BLOCK    2048
+#define GEMV_COLUMN_BLOCK 256
+#define GEMV_VECTORS      8
+#endif
+
+/* out = alpha * acc + beta * c for n <= 64 elements. */
+static void REAL_FN(finish)(const product *p, int64_t c_at, int64_t c_stride, int64_t out_at,
+                            int64_t out_stride, const REAL *acc, int64_t n)
+{
+    REAL value[64], alpha = (REAL)p->alpha, beta = (REAL)p->beta;
+    REAL *out = REAL_FN(line_open)(p->out.dtype, p->out.data, out_at, out_stride, n, value);
+    if (p->beta != 0) {
+        REAL buffer[64];
+        const REAL *c = REAL_FN(line_load)(p->c.dtype, p->c.data, c_at, c_stride, n, buffer);
+        for (int64_t i = 0; i < n; i++) out[i] = REAL_FN(fma1)(beta, c[i], alpha * acc[i]);
+    } else {
+        for (int64_t i = 0; i < n; i++) out[i] = alpha * acc[i];
+    }
+    REAL_FN(line_store)(p->out.dtype, p->out.data, out_at, out_stride, n, out);
+}
+
+/* out[r] = sum of row[r][i] * x[i] */
+UM_INLINE void REAL_FN(dot4)(const REAL *const row[4], const REAL *x, int64_t n, REAL *out)
+{
+    enum { L = REAL_LANES };
+    const REAL *r0 = row[0], *r1 = row[1], *r2 = row[2], *r3 = row[3];
+    VREAL a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
+    int64_t i = 0;
+    for (; i + 2 * L <= n; i += 2 * L) {
+        VREAL x0 = VREAL_FN(load)(x + i), x1 = VREAL_FN(load)(x + i + L);
+        a0 = VREAL_FN(fma)(VREAL_FN(load)(r0 + i), x0, a0);
+        a1 = VREAL_FN(fma)(VREAL_FN(load)(r1 + i), x0, a1);
+        a2 = VREAL_FN(fma)(VREAL_FN(load)(r2 + i), x0, a2);
+        a3 = VREAL_FN(fma)(VREAL_FN(load)(r3 + i), x0, a3);
+        b0 = VREAL_FN(fma)(VREAL_FN(load)(r0 + i + L), x1, b0);
+        b1 = VREAL_FN(fma)(VREAL_FN(load)(r1 + i + L), x1, b1);
+        b2 = VREAL_FN(fma)(VREAL_FN(load)(r2 + i + L), x1, b2);
+        b3 = VREAL_FN(fma)(VREAL_FN(load)(r3 + i + L), x1, b3);
+    }
+    if (i + L <= n) {
+        VREAL x0 = VREAL_FN(load)(x + i);
+        a0 = VREAL_FN(fma)(VREAL_FN(load)(r0 + i), x0, a0);
+        a1 = VREAL_FN(fma)(VREAL_FN(load)(r1 + i), x0, a1);
+        a2 = VREAL_FN(fma)(VREAL_FN(load)(r2 + i), x0, a2);
+        a3 = VREAL_FN(fma)(VREAL_FN(load)(r3 + i), x0, a3);
+        i += L;
+    }
+    if (i < n) {
+        VREAL x0 = REAL_FN(load_part)(x + i, n - i);
+        b0 = VREAL_FN(fma)(REAL_FN(load_part)(r0 + i, n - i), x0, b0);
+        b1 = VREAL_FN(fma)(REAL_FN(load_part)(r1 + i, n - i), x0, b1);
+        b2 = VREAL_FN(fma)(REAL_FN(load_part)(r2 + i, n - i), x0, b2);
+        b3 = VREAL_FN(fma)(REAL_FN(load_part)(r3 + i, n - i), x0, b3);
+    }
+    REAL_FN(sum4)(a0 + b0, a1 + b1, a2 + b2, a3 + b3, out);
+}
+
+/* sum[r] of rows first + r, r < count <= 64; buffer: 4 * GEMV_DOT_BLOCK. */
+static void REAL_FN(gemv_dot)(const product *p, int64_t a_at, int64_t first, int64_t count,
+                              const REAL *x, REAL *buffer, REAL *sum)
+{
+    REAL lo[64], part[4];
+    bool direct = REAL_FN(line_is_direct)(p->a.dtype, p->a.col, p->k);
+    if (p->k > GEMV_DOT_BLOCK) memset(lo, 0, sizeof lo);
+    for (int64_t r = 0; r < count; r += 4)
+        for (int64_t k0 = 0; k0 < p->k; k0 += GEMV_DOT_BLOCK) {
+            int64_t n = UM_MIN(p->k - k0, GEMV_DOT_BLOCK);
+            const REAL *row[4];
+            for (int64_t i = 0; i < 4; i++) {
+                int64_t at = a_at + UM_MIN(first + r + i, p->m - 1) * p->a.row + k0 * p->a.col;
+                row[i] = (const REAL *)p->a.data + at;
+                if (direct) continue;
+                um_load(REAL_CLASS, buffer + i * GEMV_DOT_BLOCK, p->a.dtype, p->a.data, at,
+                        p->a.col, n);
+                row[i] = buffer + i * GEMV_DOT_BLOCK;
+            }
+            REAL_FN(dot4)(row, x + k0, n, k0 ? part : sum + r);
+            if (k0) REAL_FN(sum_add)(sum + r, lo + r, part, 4);
+        }
+    if (p->k > GEMV_DOT_BLOCK) REAL_FN(sum_close)(sum, lo, count);
+}
+
+/* out[i] = sum over k of x[k] * column[k * stride + i], GEMV_VECTORS vectors wide */
+UM_INLINE void REAL_FN(axpy8)(const REAL *column, int64_t stride, const REAL *x, int64_t n,
+                              REAL *out)
+{
+    enum { L = REAL_LANES };
+    VREAL s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, s4 = {0}, s5 = {0}, s6 = {0}, s7 = {0};
+    for (int64_t k = 0; k < n; k++, column += stride) {
+        VREAL xk = VREAL_FN(set)(x[k]);
+        s0 = VREAL_FN(fma)(xk, VREAL_FN(load)(column), s0);
+        s1 = VREAL_FN(fma)(xk, VREAL_FN(load)(column + L), s1);
+        s2 = VREAL_FN(fma)(xk, VREAL_FN(load)(column + 2 * L), s2);
+        s3 = VREAL_FN(fma)(xk, VREAL_FN(load)(column + 3 * L), s3);
+        s4 = VREAL_FN(fma)(xk, VREAL_FN(load)(column + 4 * L), s4);
+        s5 = VREAL_FN(fma)(xk, VREAL_FN(load)(column + 5 * L), s5);
+        s6 = VREAL_FN(fma)(xk, VREAL_FN(load)(column + 6 * L), s6);
+        s7 = VREAL_FN(fma)(xk, VREAL_FN(load)(column + 7 * L), s7);
+    }
+    VREAL_FN(store)(out, s0), VREAL_FN(store)(out + L, s1);
+    VREAL_FN(store)(out + 2 * L, s2), VREAL_FN(store)(out + 3 * L, s3);
+    VREAL_FN(store)(out + 4 * L, s4), VREAL_FN(store)(out + 5 * L, s5);
+    VREAL_FN(store)(out + 6 * L, s6), VREAL_FN(store)(out + 7 * L, s7);
+}
+
+/* `count` rows from `first` on; buffer: GEMV_COLUMN_BLOCK * width, for what cannot be read in
+ * place. */
+static void REAL_FN(gemv_axpy)(const product *p, int64_t a_at, int64_t first, int64_t count,
+                               const REAL *x, REAL *buffer, REAL *sum)
+{
+    enum { WIDTH = GEMV_VECTORS * REAL_LANES };
+    REAL lo[WIDTH] = {0}, part[WIDTH];
+    bool direct = p->a.dtype == REAL_DTYPE && count == WIDTH;
+    for (int64_t k0 = 0; k0 < p->k; k0 += GEMV_COLUMN_BLOCK) {
+        int64_t n = UM_MIN(p->k - k0, GEMV_COLUMN_BLOCK), at = a_at + first + k0 * p->a.col;
+        if (!direct) {
+            memset(buffer, 0, (size_t)(n * WIDTH) * sizeof(REAL));
+            for (int64_t k = 0; k < n; k++)
+                um_load(REAL_CLASS, buffer + k * WIDTH, p->a.dtype, p->a.data, at + k * p->a.col, 1,
+                        count);
+        }
+        REAL *to = k0 ? part : sum;
+        if (direct)
+            REAL_FN(axpy8)((const REAL *)p->a.data + at, p->a.col, x + k0, n, to);
+        else
+            REAL_FN(axpy8)(buffer, WIDTH, x + k0, n, to);
+        if (k0) REAL_FN(sum_add)(sum, lo, part, WIDTH);
+    }
+    if (p->k > GEMV_COLUMN_BLOCK) REAL_FN(sum_close)(sum, lo, WIDTH);
+}
+
+static bool REAL_FN(gemv_wants_axpy)(const product *p) { return p->a.row == 1 && p->a.col != 1; }
+
+static size_t REAL_FN(gemv_scratch_bytes)(const product *p)
+{
+    enum { WIDTH = GEMV_VECTORS * REAL_LANES };
+    int64_t x = REAL_FN(line_is_direct)(p->b.dtype, p->b.row, p->k) ? 0 : p->k;
+    int64_t buffer = 4 * GEMV_DOT_BLOCK;
+    if (REAL_FN(gemv_wants_axpy)(p))
+        buffer = UM_MIN(p->k, GEMV_COLUMN_BLOCK) * WIDTH;
+    else if (REAL_FN(line_is_direct)(p->a.dtype, p->a.col, p->k))
+        buffer = 0;
+    return (size_t)(x + buffer) * sizeof(REAL);
+}
+
+/* Rows first .. end - 1 of one batch. */
+static void REAL_FN(gemv_rows)(const product *p, const product_at *at, int64_t first, int64_t end,
+                               REAL *scratch)
+{
+    enum { WIDTH = GEMV_VECTORS * REAL_LANES };
+    const REAL *x = REAL_FN(line_load)(p->b.dtype, p->b.data, at->b, p->b.row, p->k, scratch);
+    REAL *buffer = x == scratch ? scratch + p->k : scratch, sum[64];
+    bool axpy = REAL_FN(gemv_wants_axpy)(p);
+    int64_t width = axpy ? WIDTH : 64;
+    for (int64_t r = first; r < end; r += width) {
+        /* A last, short group of columns starts early instead, where there is room: the same values
+         * again. (Not with beta: c may be the output.) */
+        bool early = axpy && p->beta == 0 && end - first >= width;
+        int64_t from = early ? UM_MIN(r, end - width) : r;
+        int64_t n = UM_MIN(end - from, width);
+        if (axpy)
+            REAL_FN(gemv_axpy)(p, at->a, from, n, x, buffer, sum);
+        else
+            REAL_FN(gemv_dot)(p, at->a, from, n, x, buffer, sum);
+        REAL_FN(finish)
+        (p, at->c + from * p->c.row, p->c.row, at->out + from * p->out.row, p->out.row, sum, n);
+    }
+}

@@ -1,0 +1,210 @@
+/* backend/cpu/kernel/matmul.c: matmul. This file turns the op into a product, folds batches into
+ * rows where strides allow, and chooses a form by shape: nothing to add up, matrix times vector
+ * (gemv_body.h), or blocked product (tile_body.h, gemm_body.h). Softmax, norms, attention:
+ * elsewhere.
+ */
+#include "backend/cpu/kernel/matmul.h"
+
+#define REAL_BITS 32
+#include "backend/cpu/kernel/real.h"
+
+#include "backend/cpu/kernel/gemv_body.h"
+#include "backend/cpu/kernel/tile_body.h"
+
+#include "backend/cpu/kernel/gemm_body.h"
+#undef REAL_BITS
+#define REAL_BITS 64
+#include "backend/cpu/kernel/real.h"
+
+#include "backend/cpu/kernel/gemv_body.h"
+#include "backend/cpu/kernel/tile_body.h"
+
+#include "backend/cpu/kernel/gemm_body.h"
+
+um_status UM_ISA_FN(run_matmul)(um_cpu_exec *exec, const um_op *op);
+
+/* Multiply-adds below which one thread is enough: 2M of a blocked product take ~50 us, 1M of a
+ * matrix times vector ~70 us out of the L3. */
+#define GEMM_SHARED_WORK ((int64_t)1 << 21)
+#define GEMV_SHARED_WORK ((int64_t)1 << 20)
+#define GEMV_TASK_WORK   ((int64_t)1 << 18)
+
+/* ---- the op as a product -------------------------------------------------------------------- */
+
+static matrix matrix_of(const um_view *view)
+{
+    matrix x = {.data = (void *)(uintptr_t)view->ptr, .dtype = view->dtype};
+    int32_t r = view->rank;
+    x.row = view->stride[r - 2];
+    x.col = view->stride[r - 1];
+    for (int32_t d = 0; d < r - 2; d++) x.batch[d] = view->stride[d];
+    return x;
+}
+
+/* [B, m, k] times one [k, n] is [B * m, k] times it, when the rows of the batches line up. */
+static bool fold_batch(product *p)
+{
+    int32_t d = p->batch_rank - 1;
+    if (d < 0) return false;
+    int64_t count = p->batch_shape[d];
+    bool fits = p->b.batch[d] == 0 && p->a.batch[d] == p->a.row * p->m &&
+                p->out.batch[d] == p->out.row * p->m &&
+                (p->beta == 0 || p->c.batch[d] == p->c.row * p->m);
+    if (!fits && count != 1) return false;
+    p->m *= count;
+    p->batch_rank = d;
+    return true;
+}
+
+/* Rows and columns change places: (a b)^T = b^T a^T. */
+static void turn(product *p)
+{
+    matrix a = p->a;
+    p->a = p->b, p->b = a;
+    matrix *all[] = {&p->a, &p->b, &p->c, &p->out};
+    for (size_t i = 0; i < UM_COUNT_OF(all); i++) {
+        int64_t row = all[i]->row;
+        all[i]->row = all[i]->col, all[i]->col = row;
+    }
+    int64_t m = p->m;
+    p->m = p->n, p->n = m;
+}
+
+static product product_of(const um_op *op)
+{
+    const um_view *out = &op->out[0];
+    int32_t r = out->rank;
+    product p = {.a = matrix_of(&op->in[0]), .b = matrix_of(&op->in[1]), .out = matrix_of(out)};
+    p.m = out->shape[r - 2];
+    p.n = out->shape[r - 1];
+    p.k = op->in[0].shape[r - 1];
+    p.alpha = op->attrs.matmul.alpha;
+    p.beta = op->in_count > 2 ? op->attrs.matmul.beta : 0;
+    if (p.beta != 0) p.c = matrix_of(&op->in[2]);
+    p.batch_rank = r - 2;
+    for (int32_t d = 0; d < r - 2; d++) p.batch_shape[d] = out->shape[d];
+    while (fold_batch(&p)) {}
+    p.batch_count = 1;
+    for (int32_t d = 0; d < p.batch_rank; d++) p.batch_count *= p.batch_shape[d];
+    if ((p.m == 1 && p.n != 1) || (p.n != 1 && p.out.col != 1 && p.out.row == 1)) turn(&p);
+    return p;
+}
+
+static product_at batch_at(const product *p, int64_t index)
+{
+    product_at at = {0, 0, 0, 0};
+    for (int32_t d = p->batch_rank - 1; d >= 0; d--) {
+        int64_t i = index % p->batch_shape[d];
+        index /= p->batch_shape[d];
+        at.a += i * p->a.batch[d];
+        at.b += i * p->b.batch[d];
+        at.c += i * p->c.batch[d];
+        at.out += i * p->out.batch[d];
+    }
+    return at;
+}
+
+/* ---- the three forms ------------------------------------------------------------------------ */
+
+/* out = beta * c: a and b are not read. */
+static void run_scale(const product *p)
+{
+    static const double zero[64];
+    for (int64_t index = 0; index < p->batch_count; index++) {
+        product_at at = batch_at(p, index);
+        for (int64_t i = 0; i < p->m; i++)
+            for (int64_t j = 0; j < p->n; j += 64) {
+                int64_t c = at.c + i * p->c.row + j * p->c.col;
+                int64_t out = at.out + i * p->out.row + j * p->out.col;
+                int64_t n = UM_MIN(p->n - j, 64);
+                if (p->a.dtype == UM_F64)
+                    finish_f64(p, c, p->c.col, out, p->out.col, zero, n);
+                else
+                    finish_f32(p, c, p->c.col, out, p->out.col, (const float *)zero, n);
+            }
+    }
+}
+
+typedef struct matmul_job {
+    um_cpu_exec *exec;
+    const product *p;
+    int64_t tasks_a_batch; /* gemv: row_count rows each */
+    int64_t row_count;
+    int64_t batches_a_task; /* gemm of small matrices */
+} matmul_job;
+
+static void gemv_task(void *ctx, int64_t task, int32_t lane)
+{
+    const matmul_job *job = ctx;
+    const product *p = job->p;
+    product_at at = batch_at(p, task / job->tasks_a_batch);
+    int64_t first = task % job->tasks_a_batch * job->row_count;
+    int64_t end = UM_MIN(first + job->row_count, p->m);
+    void *scratch = um_cpu_scratch(job->exec, lane);
+    if (p->a.dtype == UM_F64)
+        gemv_rows_f64(p, &at, first, end, scratch);
+    else
+        gemv_rows_f32(p, &at, first, end, scratch);
+}
+
+static um_status run_gemv(um_cpu_exec *exec, const product *p)
+{
+    size_t bytes = p->a.dtype == UM_F64 ? gemv_scratch_bytes_f64(p) : gemv_scratch_bytes_f32(p);
+    if (bytes) UM_TRY(um_cpu_scratch_reserve(exec, bytes));
+    matmul_job job = {.exec = exec, .p = p, .row_count = p->m};
+    bool shared = p->batch_count * p->m * p->k >= GEMV_SHARED_WORK;
+    if (shared) job.row_count = um_ceil_div(UM_MAX(GEMV_TASK_WORK / p->k, 1), 64) * 64;
+    job.tasks_a_batch = um_ceil_div(p->m, job.row_count);
+    int64_t tasks = p->batch_count * job.tasks_a_batch;
+    if (shared)
+        um_cpu_parallel(exec, tasks, gemv_task, &job);
+    else
+        for (int64_t i = 0; i < tasks; i++) gemv_task(&job, i, 0);
+    return UM_OK;
+}
+
+static void gemm_one(um_cpu_exec *exec, const product *p, int64_t index, bool shared, int32_t lane)
+{
+    product_at at = batch_at(p, index);
+    if (p->a.dtype == UM_F64)
+        gemm_run_f64(exec, p, &at, shared, lane);
+    else
+        gemm_run_f32(exec, p, &at, shared, lane);
+}
+
+static void gemm_task(void *ctx, int64_t task, int32_t lane)
+{
+    const matmul_job *job = ctx;
+    int64_t first = task * job->batches_a_task;
+    int64_t end = UM_MIN(first + job->batches_a_task, job->p->batch_count);
+    for (int64_t i = first; i < end; i++) gemm_one(job->exec, job->p, i, false, lane);
+}
+
+static um_status run_gemm(um_cpu_exec *exec, const product *p)
+{
+    int64_t work = p->m * p->n * p->k;
+    bool shared = work >= GEMM_SHARED_WORK;
+    UM_TRY(um_cpu_scratch_reserve(exec, p->a.dtype == UM_F64
+                                            ? gemm_scratch_bytes_f64(p, shared, exec->lanes)
+                                            : gemm_scratch_bytes_f32(p, shared, exec->lanes)));
+    matmul_job job = {.exec = exec, .p = p};
+    job.batches_a_task = um_ceil_div(GEMM_SHARED_WORK / 4, work);
+    if (shared)
+        for (int64_t i = 0; i < p->batch_count; i++) gemm_one(exec, p, i, true, 0);
+    else if (p->batch_count * work >= GEMM_SHARED_WORK)
+        um_cpu_parallel(exec, um_ceil_div(p->batch_count, job.batches_a_task), gemm_task, &job);
+    else
+        for (int64_t i = 0; i < p->batch_count; i++) gemm_one(exec, p, i, false, 0);
+    return UM_OK;
+}
+
+um_status UM_ISA_FN(run_matmul)(um_cpu_exec *exec, const um_op *op)
+{
+    product p = product_of(op);
+    if (p.m == 0 || p.n == 0 || p.batch_count == 0) return UM_OK;
+    if (p.k == 0 || p.alpha == 0) {
+        run_scale(&p);
+        return UM_OK;
+    }
+    return p.n == 1 ? run_gemv(exec, &p) : run_gemm(exec, &p);
+}
