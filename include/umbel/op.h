@@ -14,7 +14,7 @@ extern "C" {
 
 #define UM_MAX_RANK       8
 #define UM_OP_MAX_INPUTS  8
-#define UM_OP_MAX_OUTPUTS 2
+#define UM_OP_MAX_OUTPUTS 4
 #define UM_MAP_MAX_INSTS  24
 
 /* An address in some device's memory. Arithmetic on it counts bytes; any address inside a live
@@ -117,6 +117,7 @@ typedef union um_attrs {
 
 /* Inputs of MAP ops have the output's shape and one dtype (where: a bool condition first; map: any
  * dtypes); an input is broadcast by strides of 0. */
+/* Trailing outputs that an op has beyond the first are optional: out_count says how many are wanted. */
 typedef struct um_op {
     um_op_id id;
     int32_t in_count;

@@ -91,9 +91,9 @@ static um_status check_counts(const um_op *op, const um_op_row *row)
         return um_rule_fail(op, "wants %d to %d inputs, got %d", (int)row->in_min, (int)row->in_max,
                             (int)op->in_count);
     }
-    if (op->out_count != row->out_count)
-        return um_rule_fail(op, "wants %d outputs, got %d", (int)row->out_count,
-                            (int)op->out_count);
+    if (op->out_count < 1 || op->out_count > row->out_count)
+        return um_rule_fail(op, "wants %s%d outputs, got %d", row->out_count > 1 ? "1 to " : "",
+                            (int)row->out_count, (int)op->out_count);
     return UM_OK;
 }
 

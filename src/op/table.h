@@ -82,6 +82,16 @@ const um_op_row *um_op_get_row(um_op_id id);
  * inputs. */
 int32_t um_op_main_input(um_op_id id);
 
+/* Optional inputs in the middle of the list are left out as a view of no elements, um_view_none. */
+static inline um_view um_view_none(um_dtype dtype)
+{
+    return (um_view){.dtype = dtype, .rank = 1, .shape = {0}, .stride = {1}};
+}
+static inline bool um_op_has_input(const um_op *op, int32_t index)
+{
+    return index < op->in_count && !(op->in[index].rank == 1 && op->in[index].shape[0] == 0);
+}
+
 /* "f32[64,128]" into text (for messages); returns text. */
 const char *um_view_text(const um_view *view, char *text, size_t text_size);
 /* Lowest and one past the highest byte the view reaches, relative to ptr. false: overflow. Empty
