@@ -36,6 +36,13 @@ UM_INLINE vf64 vf64_limit(vf64 x, double low, double high)
     return vf64_select(x < low, vf64_set(low), x);
 }
 
+/* The C library's function on each lane. */
+UM_INLINE vf64 vf64_lanes(vf64 x, double (*fn)(double))
+{
+    for (int i = 0; i < VF64_LANES; i++) x[i] = fn(x[i]);
+    return x;
+}
+
 /* ---- exp ------------------------------------------------------------------------------------ */
 
 /* 2^k for -127 < k < 128. */
@@ -63,8 +70,8 @@ UM_INLINE vf32 vf32_exp_reduce(vf32 hi, vf32 lo, vu32 *k)
     return vf32_fma(n, vf32_set(0x1.bd0106p-13f), r) + lo;
 }
 
-/* e^x = result * *scale, for -120 <= x <= 89; results below the normal range are rounded once if
- * the caller's multiplication by *scale is his last. */
+/* e^(hi + lo) = result * *scale, for -120 <= hi <= 89; results below the normal range are rounded
+ * once if the caller's multiplication by *scale is his last. */
 UM_INLINE vf32 vf32_exp_parts(vf32 hi, vf32 lo, vf32 *scale)
 {
     vu32 k;
@@ -88,6 +95,30 @@ UM_INLINE vf32 vf32_exp_mid(vf32 x)
     return (1.0f + vf32_expm1_poly(r)) * vf32_exp2i(k);
 }
 
+UM_INLINE vf32 vf32_exp2(vf32 x)
+{
+    x = vf32_limit(x, -151.0f, 129.0f);
+    vf32 shifted = x + 0x1.8p23f;
+    vf32 r = x - (shifted - 0x1.8p23f);
+    vf32 p = vf32_fma(r, vf32_set(0x1.470b5cp-13f), vf32_set(0x1.5f727cp-10f));
+    p = vf32_fma(p, r, vf32_set(0x1.3b270ep-7f));
+    p = vf32_fma(p, r, vf32_set(0x1.c6ae72p-5f));
+    p = vf32_fma(p, r, vf32_set(0x1.ebfbe2p-3f));
+    p = vf32_fma(p, r, vf32_set(0x1.62e432p-1f));
+    vu32 k = (vu32)shifted - 0x4b400000u;
+    vu32 half = (vu32)((vi32)k >> 1);
+    return vf32_fma(p, r, vf32_set(1)) * vf32_exp2i(half) * vf32_exp2i(k - half);
+}
+
+/* Half of 2^k keeps k = 128 in range. */
+UM_INLINE vf32 vf32_expm1(vf32 x)
+{
+    vu32 k;
+    vf32 r = vf32_exp_reduce(vf32_limit(x, -25.0f, 89.0f), vf32_set(0), &k);
+    vf32 scale = vf32_exp2i(k - 1u);
+    return vf32_copysign(2.0f * vf32_fma(vf32_expm1_poly(r), scale, scale - 0.5f), x);
+}
+
 UM_INLINE vf64 vf64_expm1_poly(vf64 r)
 {
     vf64 q = vf64_fma(r, vf64_set(0x1.ad7f702f9376bp-26), vf64_set(0x1.28ad72db5eee9p-22));
@@ -102,17 +133,28 @@ UM_INLINE vf64 vf64_expm1_poly(vf64 r)
     return vf64_fma(r * r, q, r);
 }
 
+/* e^(hi + lo) = result * *scale, for -800 <= hi <= 710. */
+UM_INLINE vf64 vf64_exp_parts(vf64 hi, vf64 lo, vf64 *scale)
+{
+    vf64 shifted = vf64_fma(hi, vf64_set(0x1.71547652b82fep+0), vf64_set(0x1.8p52));
+    vf64 n = shifted - 0x1.8p52;
+    vu64 k = (vu64)shifted - 0x4338000000000000u; /* the bits of 0x1.8p52 */
+    vf64 r =
+        vf64_fma(n, vf64_set(-0x1.62e42fefp-1), hi); /* 33 bits of ln 2: the product is exact */
+    r = vf64_fma(n, vf64_set(-0x1.473de6af278edp-34), r) + lo;
+    vu64 half = ((k + 4096u) >> 1) - 2048u; /* k / 2; AVX2 cannot shift in 64-bit signs */
+    *scale = vf64_exp2i(k - half);
+    return (1.0 + vf64_expm1_poly(r)) * vf64_exp2i(half);
+}
+
 UM_INLINE vf64 vf64_exp(vf64 x)
 {
-    x = vf64_limit(x, -746.0, 710.0);
-    vf64 shifted = vf64_fma(x, vf64_set(0x1.71547652b82fep+0), vf64_set(0x1.8p52));
-    vf64 n = shifted - 0x1.8p52;
-    vu64 k = (vu64)shifted - 0x4338000000000000u;        /* the bits of 0x1.8p52 */
-    vf64 r = vf64_fma(n, vf64_set(-0x1.62e42fefp-1), x); /* 33 bits of ln 2: the product is exact */
-    r = vf64_fma(n, vf64_set(-0x1.473de6af278edp-34), r);
-    vu64 half = ((k + 4096u) >> 1) - 2048u; /* k / 2; AVX2 cannot shift in 64-bit signs */
-    return (1.0 + vf64_expm1_poly(r)) * vf64_exp2i(half) * vf64_exp2i(k - half);
+    vf64 scale, e = vf64_exp_parts(vf64_limit(x, -746.0, 710.0), vf64_set(0), &scale);
+    return e * scale;
 }
+
+UM_INLINE vf64 vf64_exp2(vf64 x) { return vf64_lanes(x, exp2); }
+UM_INLINE vf64 vf64_expm1(vf64 x) { return vf64_lanes(x, expm1); }
 
 /* ---- log ------------------------------------------------------------------------------------ */
 
@@ -158,11 +200,7 @@ UM_INLINE vf32 vf32_log(vf32 x)
     return vf32_select(x == 0, vf32_set(-INFINITY), y);
 }
 
-UM_INLINE vf64 vf64_log(vf64 x)
-{
-    for (int i = 0; i < VF64_LANES; i++) x[i] = log(x[i]);
-    return x;
-}
+UM_INLINE vf64 vf64_log(vf64 x) { return vf64_lanes(x, log); }
 
 /* ---- tanh, sigmoid -------------------------------------------------------------------------- */
 
@@ -177,13 +215,9 @@ UM_INLINE vf32 vf32_tanh(vf32 x)
     vf32 a = vf32_abs(x);
     vf32 e = vf32_exp_mid(2.0f * vf32_select(a > 10.0f, vf32_set(10.0f), a));
     vf32 far = 1.0f - 2.0f / (e + 1.0f);
-    return vf32_select(a < 0.625f, near, vf32_copysign(far, x));
+    return vf32_copysign(vf32_select(a < 0.625f, near, far), x);
 }
 
-UM_INLINE vf64 vf64_tanh(vf64 x)
-{
-    for (int i = 0; i < VF64_LANES; i++) x[i] = tanh(x[i]);
-    return x;
-}
+UM_INLINE vf64 vf64_tanh(vf64 x) { return vf64_lanes(x, tanh); }
 
 #endif
