@@ -87,12 +87,12 @@ void cli_json_number(cli_json *json, const char *key, double value); /* NaN and 
 
 typedef struct cli_progress {
     bool on;
-    int64_t total, last_ns;
+    int64_t last_ns;
 } cli_progress;
 
-void cli_progress_start(cli_progress *progress, int64_t total);
+void cli_progress_start(cli_progress *progress);
 /* At most ten times a second; `what` names the present step. */
-void cli_progress_update(cli_progress *progress, int64_t done, const char *what);
+void cli_progress_update(cli_progress *progress, int64_t done, int64_t total, const char *what);
 /* Wipes the bar; also before a line is printed between updates. */
 void cli_progress_clear(cli_progress *progress);
 

@@ -1,0 +1,189 @@
+/* check/driver.c: walks the op table: every row x dtype x sample x variant x round that makes
+ * sense, and picks those that the pattern names. case.c runs one.
+ */
+#include "check/inside.h"
+
+#include <stdio.h>
+
+enum { NAME_SIZE = 256, DETAIL_SIZE = 1024, BIG = 16384, DTYPE_END = UM_BOOL + 1 };
+
+/* ---- names --------------------------------------------------------------------------------------
+ */
+
+static bool glob(const char *pattern, const char *text)
+{
+    const char *star = NULL, *retry = NULL;
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            retry = text;
+        } else if (*pattern == '?' || *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return *pattern == 0;
+}
+
+bool um_check_matches(const char *pattern, const char *op_name, const char *case_name)
+{
+    if (!pattern || !*pattern) return true;
+    if (um_op_find(pattern) != UM_OP_NONE) return strcmp(pattern, op_name) == 0;
+    if (strpbrk(pattern, "*?")) return glob(pattern, case_name);
+    return strstr(case_name, pattern) != NULL;
+}
+
+/* ---- which cases there are ----------------------------------------------------------------------
+ */
+
+static bool has_values(const um_sample *sample)
+{
+    for (int32_t k = 0; k < sample->op.in_count; k++)
+        if (sample->fill[k] == UM_FILL_VALUES) return true;
+    return false;
+}
+
+static int64_t count_elements(const um_op *op)
+{
+    int64_t count = um_view_count(&op->out[0]);
+    for (int32_t k = 0; k < op->in_count; k++) count += um_view_count(&op->in[k]);
+    return count;
+}
+
+static bool round_applies(const um_sample *sample, um_round round)
+{
+    bool special = round == UM_ROUND_SPECIALS || round == UM_ROUND_RARE;
+    if (round == UM_ROUND_RANDOM) return true;
+    if (round == UM_ROUND_BAD_INDEX) return sample->op.id == UM_OP_EMBEDDING;
+    return has_values(sample) && !(special && sample->no_specials);
+}
+
+/* Scalars have nothing to transpose or to turn; ops without inputs nothing to slice. */
+static bool variant_applies(const um_op_row *row, const um_sample *sample, um_variant variant)
+{
+    const um_op *op = &sample->op;
+    int32_t rank = op->out[0].rank;
+    for (int32_t k = 0; k < op->in_count; k++) rank = UM_MAX(rank, op->in[k].rank);
+    switch (variant) {
+    case UM_VARIANT_PACKED:
+    case UM_VARIANT_STRIDED_OUT: return true;
+    case UM_VARIANT_SLICED: return op->in_count > 0;
+    case UM_VARIANT_BROADCAST: return op->in_count > 0 && rank > 0;
+    case UM_VARIANT_TRANSPOSED: return rank > 1;
+    case UM_VARIANT_NEGATIVE:
+    case UM_VARIANT_MIXED: return rank > 0;
+    case UM_VARIANT_IN_PLACE: return um_case_in_place_input(op, row) >= 0;
+    case UM_VARIANT_COUNT: break;
+    }
+    return false;
+}
+
+/* Packed views see every round; the others plain and special values; of a big sample only plain
+ * values are tried, packed and mixed. */
+static bool case_applies(const um_op_row *row, const um_sample *sample, um_variant variant,
+                         um_round round)
+{
+    bool map = row->family == UM_FAMILY_MAP;
+    if (!round_applies(sample, round) || !variant_applies(row, sample, variant)) return false;
+    if (count_elements(&sample->op) > BIG)
+        return round == UM_ROUND_RANDOM &&
+               (variant == UM_VARIANT_PACKED || variant == UM_VARIANT_MIXED);
+    if (variant == UM_VARIANT_PACKED) return true;
+    if (round == UM_ROUND_BAD_INDEX) return variant == UM_VARIANT_MIXED;
+    return round == UM_ROUND_RANDOM || round == (map ? UM_ROUND_SPECIALS : UM_ROUND_RARE);
+}
+
+/* ---- walking ------------------------------------------------------------------------------------
+ */
+
+typedef struct walk {
+    const um_check_options *options;
+    um_check_result *result;
+    um_stream *stream; /* NULL: only count */
+    int64_t total, done;
+    char name[NAME_SIZE], detail[DETAIL_SIZE];
+} walk;
+
+static void report(walk *w, um_check_outcome outcome)
+{
+    um_check_case result = {w->name, outcome, w->detail, ++w->done, w->total};
+    w->result->passed += outcome == UM_CHECK_PASSED;
+    w->result->failed += outcome == UM_CHECK_FAILED;
+    w->result->skipped += outcome == UM_CHECK_SKIPPED;
+    if (w->options->on_case) w->options->on_case(w->options->user, &result);
+}
+
+static um_status visit_case(walk *w, um_case *it, um_dtype dtype, int32_t index)
+{
+    snprintf(w->name, sizeof w->name, "%s/%s/%d:%s/%s/%s", it->row->name, um_dtype_name(dtype),
+             (int)index, it->sample->label, um_variant_name(it->variant), um_round_name(it->round));
+    if (!um_check_matches(w->options->pattern, it->row->name, w->name)) return UM_OK;
+    if (!w->stream) {
+        w->total++;
+        return UM_OK;
+    }
+    um_check_outcome outcome;
+    um_status status = um_case_run(it, &outcome, w->detail, sizeof w->detail, &w->result->digest);
+    if (status == UM_OK) report(w, outcome);
+    return status;
+}
+
+static um_status visit_sample(walk *w, const um_op_row *row, um_dtype dtype, int32_t index,
+                              const um_sample *sample)
+{
+    um_case it = {.row = row,
+                  .sample = sample,
+                  .name = w->name,
+                  .stream = w->stream,
+                  .seed = w->options->seed};
+    for (int v = 0; v < UM_VARIANT_COUNT; v++)
+        for (int r = 0; r < UM_ROUND_COUNT; r++) {
+            it.variant = (um_variant)v;
+            it.round = (um_round)r;
+            if (!case_applies(row, sample, it.variant, it.round)) continue;
+            um_status status = visit_case(w, &it, dtype, index);
+            if (status != UM_OK) return status;
+        }
+    return UM_OK;
+}
+
+static um_status visit_dtype(walk *w, const um_op_row *row, um_dtype dtype)
+{
+    um_status status = UM_OK;
+    for (int32_t index = 0; status == UM_OK; index++) {
+        um_sample sample = {.op.id = row->id};
+        if (!row->sample(index, dtype, &sample)) break;
+        status = visit_sample(w, row, dtype, index, &sample);
+    }
+    return status;
+}
+
+static um_status visit_all(walk *w)
+{
+    um_status status = UM_OK;
+    for (um_op_id id = 1; id <= um_op_count(); id++) {
+        const um_op_row *row = um_op_get_row(id);
+        for (um_dtype dtype = 1; dtype < DTYPE_END && status == UM_OK; dtype++)
+            if (row->dtypes & UM_BIT(dtype)) status = visit_dtype(w, row, dtype);
+    }
+    return status;
+}
+
+um_status um_check_run(const um_check_options *options, um_check_result *out)
+{
+    *out = (um_check_result){0};
+    walk w = {.options = options, .result = out};
+    um_status status = visit_all(&w);
+    if (status == UM_OK && w.total == 0)
+        return UM_FAIL(UM_NOT_FOUND, "check: no case matches '%s'", options->pattern);
+    if (status == UM_OK) status = um_stream_create(options->device, &w.stream);
+    if (status == UM_OK) status = visit_all(&w);
+    um_stream_release(w.stream);
+    return status;
+}

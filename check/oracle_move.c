@@ -1,0 +1,85 @@
+/* check/oracle_move.c: copies, constants, ranges, and rows by index. Also picks the family of an
+ * op. */
+#include "check/oracle.h"
+
+#include <math.h>
+
+static um_expect expect_value(um_dtype dtype, um_num value)
+{
+    return um_oracle_is_float(dtype) ? um_expect_near((long double)value.f, 0)
+                                     : um_expect_num(value);
+}
+
+static um_expect expect_fill(const um_op *op, um_dtype dtype)
+{
+    um_num value = {.i = op->attrs.fill.i};
+    if (um_oracle_is_float(dtype)) return um_expect_near((long double)op->attrs.fill.f, 0);
+    return um_expect_num(um_oracle_convert(dtype, UM_I64, value));
+}
+
+/* Floats: two roundings of a double. */
+static um_expect expect_arange(const um_op *op, um_dtype dtype, int64_t i)
+{
+    if (!um_oracle_is_float(dtype))
+        return um_expect_num(um_oracle_wrap(dtype, (uint64_t)op->attrs.arange.i_start +
+                                                       (uint64_t)i * op->attrs.arange.i_step));
+    long double moved = (long double)op->attrs.arange.step * i;
+    long double want = (long double)op->attrs.arange.start + moved;
+    double bound = um_oracle_ulp(UM_F64, moved) + um_oracle_ulp(UM_F64, want);
+    return um_expect_near(want, i == 0 ? 0 : bound);
+}
+
+/* Row ids[...] of a table; a row that is not there is 0. */
+static void expect_rows(const um_array *table, const um_array *ids, um_expect *expect)
+{
+    int64_t width = 1;
+    for (int32_t i = 1; i < table->rank; i++) width *= table->shape[i];
+    for (int64_t row = 0; row < ids->count; row++)
+        for (int64_t i = 0; i < width; i++) {
+            int64_t id = ids->item[row].i;
+            bool inside = id >= 0 && id < table->shape[0];
+            um_num value = inside ? table->item[id * width + i] : (um_num){.i = 0};
+            expect[row * width + i] = expect_value(table->dtype, value);
+        }
+}
+
+um_status um_oracle_move(const um_op *op, const um_array *in, const um_array *out,
+                         um_expect *expect)
+{
+    if (op->id == UM_OP_EMBEDDING) {
+        expect_rows(&in[0], &in[1], expect);
+        return UM_OK;
+    }
+    for (int64_t i = 0; i < out->count; i++) {
+        if (op->id == UM_OP_FILL)
+            expect[i] = expect_fill(op, out->dtype);
+        else if (op->id == UM_OP_ARANGE)
+            expect[i] = expect_arange(op, out->dtype, i);
+        else
+            expect[i] =
+                expect_value(out->dtype, um_oracle_convert(out->dtype, in[0].dtype, in[0].item[i]));
+    }
+    return UM_OK;
+}
+
+um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out, um_expect *expect)
+{
+    switch (op->id) {
+    case UM_OP_COPY:
+    case UM_OP_FILL:
+    case UM_OP_ARANGE:
+    case UM_OP_EMBEDDING: return um_oracle_move(op, in, out, expect);
+    case UM_OP_CUMSUM:
+    case UM_OP_CUMPROD:
+    case UM_OP_CUMMAX: return um_oracle_scan(op, in, out, expect);
+    case UM_OP_MATMUL: return um_oracle_matmul(op, in, out, expect);
+    case UM_OP_SOFTMAX:
+    case UM_OP_LOG_SOFTMAX:
+    case UM_OP_RMS_NORM:
+    case UM_OP_ROPE: return um_oracle_norm(op, in, out, expect);
+    case UM_OP_ATTENTION: return um_oracle_attention(op, in, out, expect);
+    default: break;
+    }
+    bool reduces = op->id >= UM_OP_SUM && op->id <= UM_OP_STD;
+    return reduces ? um_oracle_reduce(op, in, out, expect) : um_oracle_map(op, in, out, expect);
+}

@@ -1,0 +1,167 @@
+/* cli/bench_cases.c: what `umbel bench` measures: sizes that models and numerical programs have. */
+#include "cli/bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct shape {
+    int32_t rank;
+    int64_t size[4];
+} shape;
+
+/* One row a case: op, dtype, shapes of the inputs, and what the op's own attributes need. */
+typedef struct bench_row {
+    const char *label; /* after op and dtype in the name */
+    um_op_id op;
+    um_dtype dtype;
+    shape in[3];
+    um_attrs attrs;
+    um_dtype out_dtype; /* FREE results */
+    bool transposed;    /* input 0 is read through a transposed view */
+} bench_row;
+
+#define MATRIX(m, n)                                                                               \
+    {                                                                                              \
+        2, { m, n }                                                                                \
+    }
+#define SQUARE(name, type, n)                                                                      \
+    {                                                                                              \
+        name, UM_OP_MATMUL, type, {MATRIX(n, n), MATRIX(n, n)}, {.matmul = {1, 0}}, type, false    \
+    }
+#define MANY ((int64_t)16 << 20)
+#define MAP1(op)                                                                                   \
+    {                                                                                              \
+        "16M", op, UM_F32, {{1, {MANY}}}, {.map = {0}}, 0, false                                   \
+    }
+#define REDUCE(name, ax)                                                                           \
+    {                                                                                              \
+        name, UM_OP_SUM, UM_F32, {MATRIX(4096, 4096)}, {.reduce = {ax, 0, 0}}, 0, false            \
+    }
+#define HEADS(n)                                                                                   \
+    {                                                                                              \
+        4, { 1, 8, n, 64 }                                                                         \
+    }
+
+static const bench_row rows[] = {
+    SQUARE("64", UM_F32, 64),
+    SQUARE("128", UM_F32, 128),
+    SQUARE("256", UM_F32, 256),
+    SQUARE("512", UM_F32, 512),
+    SQUARE("1024", UM_F32, 1024),
+    SQUARE("2048", UM_F32, 2048),
+    SQUARE("64", UM_F64, 64),
+    SQUARE("256", UM_F64, 256),
+    SQUARE("1024", UM_F64, 1024),
+    SQUARE("2048", UM_F64, 2048),
+    {"1x4096x4096",
+     UM_OP_MATMUL,
+     UM_F32,
+     {MATRIX(1, 4096), MATRIX(4096, 4096)},
+     {.matmul = {1, 0}},
+     UM_F32,
+     false},
+    {"4096x4096x1",
+     UM_OP_MATMUL,
+     UM_F32,
+     {MATRIX(4096, 4096), MATRIX(4096, 1)},
+     {.matmul = {1, 0}},
+     UM_F32,
+     false},
+    {"64x4096x4096",
+     UM_OP_MATMUL,
+     UM_F32,
+     {MATRIX(64, 4096), MATRIX(4096, 4096)},
+     {.matmul = {1, 0}},
+     UM_F32,
+     false},
+    {"16M", UM_OP_ADD, UM_F32, {{1, {MANY}}, {1, {MANY}}}, {.map = {0}}, 0, false},
+    MAP1(UM_OP_RELU),
+    MAP1(UM_OP_EXP),
+    MAP1(UM_OP_TANH),
+    MAP1(UM_OP_SILU),
+    MAP1(UM_OP_GELU),
+    REDUCE("4096x4096:all", 3),
+    REDUCE("4096x4096:rows", 2),
+    REDUCE("4096x4096:columns", 1),
+    {"4096x4096", UM_OP_SOFTMAX, UM_F32, {MATRIX(4096, 4096)}, {.axis = {1}}, 0, false},
+    {"4096x1024",
+     UM_OP_RMS_NORM,
+     UM_F32,
+     {MATRIX(4096, 1024), {1, {1024}}},
+     {.norm = {1e-5}},
+     0,
+     false},
+    {"h8:s512:d64",
+     UM_OP_ATTENTION,
+     UM_F32,
+     {HEADS(512), HEADS(512), HEADS(512)},
+     {.attention = {.causal = UM_CAUSAL_NONE}},
+     0,
+     false},
+    {"h8:s512:d64:causal",
+     UM_OP_ATTENTION,
+     UM_F32,
+     {HEADS(512), HEADS(512), HEADS(512)},
+     {.attention = {.causal = UM_CAUSAL_BOTTOM_RIGHT}},
+     0,
+     false},
+    {"h8:s512:d64:decode",
+     UM_OP_ATTENTION,
+     UM_F32,
+     {HEADS(1), HEADS(512), HEADS(512)},
+     {.attention = {.causal = UM_CAUSAL_BOTTOM_RIGHT}},
+     0,
+     false},
+    {"4096x4096:transposed", UM_OP_COPY, UM_F32, {MATRIX(4096, 4096)}, {.map = {0}}, UM_F32, true},
+    {"16M:to_f16", UM_OP_COPY, UM_F32, {{1, {MANY}}}, {.map = {0}}, UM_F16, false},
+};
+
+static double count_bytes(const um_op *op)
+{
+    double bytes = (double)um_view_count(&op->out[0]) * um_dtype_bits(op->out[0].dtype) / 8;
+    for (int32_t k = 0; k < op->in_count; k++)
+        bytes += (double)um_view_count(&op->in[k]) * um_dtype_bits(op->in[k].dtype) / 8;
+    return bytes;
+}
+
+/* Multiply-adds count two; a causal mask halves the work. A matrix that is used once, or for one
+ * query, is bounded by reading it. */
+static void set_work(bench_case *out)
+{
+    const um_op *op = &out->op;
+    const int64_t *a = op->in[0].shape, *b = op->in[1].shape;
+    bool f64 = op->in[0].dtype == UM_F64;
+    out->limit = f64 ? BENCH_F64_PEAK : BENCH_F32_PEAK;
+    if (op->id == UM_OP_MATMUL && a[0] > 1 && b[1] > 1) {
+        out->work = 2.0 * (double)a[0] * (double)a[1] * (double)b[1];
+    } else if (op->id == UM_OP_ATTENTION && a[2] > 1) {
+        out->work = 4.0 * (double)(a[0] * a[1] * a[2]) * (double)(b[2] * a[3]);
+        if (op->attrs.attention.causal) out->work /= 2;
+    } else {
+        out->limit = BENCH_BANDWIDTH;
+        out->work = count_bytes(op);
+    }
+}
+
+bool bench_get_case(int32_t index, bench_case *out)
+{
+    if (index >= (int32_t)(sizeof rows / sizeof rows[0])) return false;
+    const bench_row *row = &rows[index];
+    *out = (bench_case){.op = {.id = row->op, .out_count = 1, .attrs = row->attrs}};
+    snprintf(out->name, sizeof out->name, "%s/%s/%s", um_op_name(row->op),
+             um_dtype_name(row->dtype), row->label);
+    for (int32_t k = 0; k < 3 && row->in[k].rank; k++) {
+        um_status status =
+            um_view_make(0, row->dtype, row->in[k].rank, row->in[k].size, &out->op.in[k]);
+        if (status != UM_OK) return false;
+        out->op.in_count++;
+    }
+    if (row->transposed) {
+        out->op.in[0].stride[0] = 1;
+        out->op.in[0].stride[1] = out->op.in[0].shape[0];
+    }
+    out->op.out[0].dtype = row->out_dtype;
+    if (um_op_infer(&out->op) != UM_OK) return false;
+    set_work(out);
+    return true;
+}
