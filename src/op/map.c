@@ -4,19 +4,20 @@
 
 /* ---- map ------------------------------------------------------------------------------------ */
 
+static const char *input_name(int32_t index) { return index == 0 ? "a" : index == 1 ? "b" : "c"; }
+
 um_status um_infer_map(const um_op *op, um_view *out)
 {
-    static const char *const names[] = {"a", "b", "c"};
     int32_t main = um_op_main_input(op->id);
     const um_view *a = &op->in[main];
     for (int32_t i = 0; i < op->in_count; i++) {
         const um_view *x = &op->in[i];
         if (!um_shapes_equal(a, x))
-            return um_rule_fail_views(op, "shapes differ", names[main], a, names[i], x);
+            return um_rule_fail_views(op, "shapes differ", input_name(main), a, input_name(i), x);
         if (i < main && x->dtype != UM_BOOL)
-            return um_rule_fail_view(op, "the condition must be bool", names[i], x);
+            return um_rule_fail_view(op, "the condition must be bool", input_name(i), x);
         if (i > main && x->dtype != a->dtype)
-            return um_rule_fail_views(op, "dtypes differ", names[main], a, names[i], x);
+            return um_rule_fail_views(op, "dtypes differ", input_name(main), a, input_name(i), x);
     }
     bool is_bool = um_op_get_row(op->id)->result == UM_RESULT_BOOL;
     um_rule_like(out, is_bool ? UM_BOOL : a->dtype, a);
@@ -285,8 +286,9 @@ static const struct program_row {
     {"negate", UM_DTYPES_FI, 1, 0, 0, {{UM_OP_NEG, {0}, 0, 0}}},
 };
 
-static const um_dims program_shapes[] = {UM_DIMS(5, 7), UM_DIMS(1025),   UM_SCALAR,
-                                         UM_DIMS(0),    UM_DIMS(33, 65), UM_DIMS(2, 3, 1, 5, 7)};
+static const um_dims program_shapes[] = {UM_DIMS(5, 7),    UM_DIMS(1025),   UM_SCALAR,
+                                         UM_DIMS(0),       UM_DIMS(33, 65), UM_DIMS(2, 3, 1, 5, 7),
+                                         UM_DIMS(129, 257)};
 
 /* The number'th program that computes in dtype, or NULL. */
 static const struct program_row *find_program(int32_t number, um_dtype dtype)

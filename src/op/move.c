@@ -38,17 +38,21 @@ static const um_dims shapes[] = {
 };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
 
-/* First the shapes, without conversion; then to every dtype, from small numbers and from all. */
+/* First the shapes, without conversion; then to every dtype, from around the ends of the formats.
+ */
 bool um_sample_copy(int32_t index, um_dtype dtype, um_sample *sample)
 {
     static const um_dims convert_dims = UM_DIMS(17, 33);
-    um_dtype to = index < SHAPE_COUNT ? dtype : 1 + (index - SHAPE_COUNT) / 2;
+    static const double ranges[] = {1e-39, 1e-6, 8, 300, 1e5, 1e10, 3e19, 1e39};
+    const int32_t range_count = (int32_t)UM_COUNT_OF(ranges);
+    bool convert = index >= SHAPE_COUNT;
+    int32_t number = convert ? index - SHAPE_COUNT : 2;
+    um_dtype to = convert ? 1 + number / range_count : dtype;
     if (!um_dtype_valid(to)) return false;
-    bool everything = index >= SHAPE_COUNT && index % 2;
-    um_sample_input(sample, dtype, index < SHAPE_COUNT ? &shapes[index] : &convert_dims,
-                    everything ? -1e30 : -8, everything ? 1e30 : 8);
+    double range = ranges[number % range_count];
+    um_sample_input(sample, dtype, convert ? &convert_dims : &shapes[index], -range, range);
     um_sample_label_input(sample);
-    um_sample_label(sample, " to %s%s", um_dtype_name(to), everything ? ", everything" : "");
+    um_sample_label(sample, " to %s range=%g", um_dtype_name(to), range);
     return um_sample_finish(sample, to);
 }
 

@@ -99,11 +99,12 @@ bool um_sample_rms_norm(int32_t index, um_dtype dtype, um_sample *sample)
 {
     static const struct {
         um_dims dims;
-        double range, eps;
+        double range, eps; /* range 0: um_sample_large */
     } rows[] = {
         {UM_DIMS(33, 65), 2, 1e-5},
         {UM_DIMS(33, 65), 1000, 1e-5},
         {UM_DIMS(33, 65), 1e-3, 1e-6},
+        {UM_DIMS(33, 65), 0, 1e-5},
         {UM_DIMS(5, 257), 2, 0},
         {UM_DIMS(0), 1, 1e-5},
         {UM_DIMS(1), 1, 1e-5},
@@ -120,11 +121,12 @@ bool um_sample_rms_norm(int32_t index, um_dtype dtype, um_sample *sample)
     const um_dims *dims = &rows[index / 2].dims;
     um_dims w = UM_DIMS(0);
     w.size[0] = dims->size[dims->rank - 1];
-    um_sample_input(sample, dtype, dims, -rows[index / 2].range, rows[index / 2].range);
+    double range = rows[index / 2].range > 0 ? rows[index / 2].range : um_sample_large(dtype);
+    um_sample_input(sample, dtype, dims, -range, range);
     if (index % 2) um_sample_input(sample, dtype, &w, -2, 2);
     sample->op.attrs.norm.eps = rows[index / 2].eps;
     um_sample_label_input(sample);
-    um_sample_label(sample, " range=%g eps=%g%s", rows[index / 2].range, rows[index / 2].eps,
+    um_sample_label(sample, " range=%g eps=%g%s", range, rows[index / 2].eps,
                     index % 2 ? " w" : "");
     return um_sample_finish(sample, UM_DTYPE_NONE);
 }

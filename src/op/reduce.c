@@ -99,7 +99,8 @@ static const struct reduce_row {
     {UM_DIMS(300, 257), UM_ALL_AXES, 0, 1},
 };
 
-/* Few different numbers where ties or a single 0 decide; near 1 where products would run away. */
+/* Few different numbers where ties or a single 0 decide; near 1 where products would run away; far
+ * out where a plain sum of squares or of exponentials would. */
 static void add_reduce_input(um_sample *s, int32_t index, um_dtype dtype, const um_dims *dims)
 {
     um_op_id op = s->op.id;
@@ -110,6 +111,12 @@ static void add_reduce_input(um_sample *s, int32_t index, um_dtype dtype, const 
         um_sample_input(s, dtype, dims, 0.9, 1.1);
     else if (op == UM_OP_PROD || op == UM_OP_CUMPROD)
         um_sample_indices(s, dtype, dims, -3, 3);
+    else if (op == UM_OP_L2 && index % 3 == 1)
+        um_sample_input(s, dtype, dims, -um_sample_large(dtype), um_sample_large(dtype));
+    else if (op == UM_OP_LOGSUMEXP && index % 3 == 1)
+        um_sample_input(s, dtype, dims, -1000, 1000);
+    else if ((op == UM_OP_VAR || op == UM_OP_STD) && index % 3 == 1)
+        um_sample_input(s, dtype, dims, 1000, 1004);
     else if (index % 2 && (um_op_get_row(op)->result == UM_RESULT_I64 || op == UM_OP_CUMMAX))
         um_sample_indices(s, dtype, dims, -9, 9);
     else

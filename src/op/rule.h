@@ -73,6 +73,8 @@ void um_sample_input(um_sample *sample, um_dtype dtype, const um_dims *dims, dou
 /* ... with integers in [lo, hi], of any dtype that holds them. */
 void um_sample_indices(um_sample *sample, um_dtype dtype, const um_dims *dims, double lo,
                        double hi);
+/* A magnitude whose square is beyond what dtype is computed in, or dtype's own largest. */
+double um_sample_large(um_dtype dtype);
 void um_sample_label(um_sample *sample, const char *format, ...) UM_PRINTF(2, 3);
 /* "f32[64,128]" of input 0 into the label. */
 void um_sample_label_input(um_sample *sample);

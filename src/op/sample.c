@@ -49,6 +49,11 @@ void um_sample_indices(um_sample *sample, um_dtype dtype, const um_dims *dims, d
     append(sample, dtype, dims, UM_FILL_INDICES, lo, hi);
 }
 
+double um_sample_large(um_dtype dtype)
+{
+    return cut_to(dtype, um_dtype_class(dtype) == UM_CLASS_F64 ? 1e200 : 1e25);
+}
+
 void um_sample_label(um_sample *sample, const char *format, ...)
 {
     size_t at = strlen(sample->label);
