@@ -7,7 +7,7 @@
 #include <string.h>
 #include <umbel/base.h>
 
-static int um_test_checks, um_test_failures;
+static _Atomic int um_test_checks, um_test_failures; /* threads check too */
 
 #define CHECK(condition) CHECK_MSG(condition, "%s", "")
 #define CHECK_MSG(condition, ...)                                                                  \

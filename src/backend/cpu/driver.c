@@ -8,6 +8,7 @@
 
 struct um_backend_device {
     um_cpu_pool *pool;
+    uint64_t buffer_max_bytes; /* the machine's memory: more would only be promised, not there */
 };
 
 static um_status cpu_enumerate(int32_t *count, char *why, size_t why_size)
@@ -37,6 +38,9 @@ static um_status cpu_open(int32_t ordinal, um_backend_device **out)
         um_mem_free(device);
         return status;
     }
+    uint64_t total_bytes, free_bytes;
+    um_os_memory(&total_bytes, &free_bytes);
+    device->buffer_max_bytes = total_bytes ? total_bytes : PTRDIFF_MAX;
     *out = device;
     return UM_OK;
 }
@@ -70,17 +74,18 @@ static um_status cpu_caps(um_backend_device *device, um_caps *out)
     out->subgroup_min = out->subgroup_max = um_cpu_simd_f32_lanes();
     out->unified_memory = 1;
     um_os_memory(&out->memory_total_bytes, &out->memory_free_bytes);
-    out->buffer_max_bytes = out->memory_total_bytes;
+    out->buffer_max_bytes = device->buffer_max_bytes;
     um_os_caches(&out->l1_bytes, &out->l2_bytes, &out->l3_bytes);
     return UM_OK;
 }
 
 static um_status cpu_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out)
 {
-    (void)device;
     *out = 0;
-    void *memory =
-        size_bytes <= PTRDIFF_MAX ? um_mem_alloc_aligned((size_t)size_bytes, ALLOC_ALIGN) : NULL;
+    void *memory = NULL;
+    if (size_bytes <= device->buffer_max_bytes) {
+        memory = um_mem_alloc_aligned((size_t)size_bytes, ALLOC_ALIGN);
+    }
     if (!memory) {
         return um_backend_fail(UM_OUT_OF_MEMORY, "cpu", NULL, 0, "cpu: no memory for %llu bytes",
                                (unsigned long long)size_bytes);
