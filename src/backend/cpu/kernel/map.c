@@ -118,7 +118,9 @@ static bool should_stream(const map_plan *p)
 {
     const um_op *op = p->op;
     if (!is_direct(p, &op->out[0], 0)) return false;
-    if (p->walk.total * (int64_t)um_class_bytes(p->class) < UM_STREAM_BYTES) return false;
+    int64_t bytes = (int64_t)um_class_bytes(p->class);
+    if (p->walk.total * bytes < UM_STREAM_BYTES) return false;
+    if (um_walk_inner(&p->walk) * bytes < UM_STREAM_RUN_BYTES) return false;
     for (int32_t i = 0; i < op->in_count; i++)
         if (op->in[i].ptr == op->out[0].ptr) return false;
     return true;

@@ -6,8 +6,9 @@
 
 #include "backend/cpu/kernel/simd.h"
 
-/* From this size on. */
-enum { UM_STREAM_BYTES = 8 << 20 };
+/* From this size on, in packed runs of at least that size: a line that is not written whole costs
+ * more. */
+enum { UM_STREAM_BYTES = 8 << 20, UM_STREAM_RUN_BYTES = 256 };
 
 UM_INLINE void um_stream_vector(void *aligned, const void *src)
 {
