@@ -225,6 +225,15 @@ static long double evaluate(const map_rule *rule, const long double *x, double a
     return rule->f3(x[0], x[1], x[2]);
 }
 
+/* Of max + log1p(exp(-|a - b|)): the sum's two parts, and the rounding of the difference. */
+static double logaddexp_bound(um_dtype work, long double a, long double b)
+{
+    if (!isfinite(a) || !isfinite(b)) return 0;
+    long double off = fabsl(a - b), rest = log1pl(expl(-off));
+    return 2 * um_oracle_ulp(work, larger(a, b)) + 5 * um_oracle_ulp(work, rest) +
+           um_oracle_ulp(work, off) * (double)rest;
+}
+
 /* What the contract's definition loses even when every step is right to the last place. */
 static double composed_bound(um_op_id op, um_dtype work, const long double *x, double a)
 {
@@ -235,10 +244,7 @@ static double composed_bound(um_op_id op, um_dtype work, const long double *x, d
     case UM_OP_GELU: return size * um_oracle_eps(work); /* 1 + erf */
     case UM_OP_GELU_TANH: return 2 * size * um_oracle_eps(work);
     case UM_OP_ELU: return rule->times * fabs(a) * um_oracle_ulp(work, expm1l(x[0]));
-    case UM_OP_LOGADDEXP:
-        if (!isfinite(x[1])) return 0;
-        return 2 * um_oracle_ulp(work, larger(x[0], x[1])) +
-               5 * um_oracle_ulp(work, log1pl(expl(-fabsl(x[0] - x[1]))));
+    case UM_OP_LOGADDEXP: return logaddexp_bound(work, x[0], x[1]);
     default: return rule->factor ? rule->times * size * um_oracle_ulp(work, rule->factor(x[0])) : 0;
     }
 }
@@ -289,12 +295,13 @@ typedef struct map_state {
     bool loose;
 } map_state;
 
-static void step_float(map_state *state, const um_map_inst *inst, um_dtype work, int at)
+static void step_float(map_state *state, const um_map_inst *inst, um_dtype dtype, int at)
 {
+    um_dtype work = um_oracle_worker(dtype);
     long double x[3] = {0};
     double err[3] = {0};
     if (inst->op == UM_OP_FILL) {
-        state->value[at] = (long double)um_oracle_round(work, (long double)inst->value);
+        state->value[at] = (long double)um_oracle_round(dtype, (long double)inst->value);
         state->err[at] = 0;
         return;
     }
@@ -347,7 +354,7 @@ static um_expect run_program(const um_op *op, const um_num *in, const um_array *
     int at = op->in_count;
     for (int i = 0; i < program->inst_count; i++, at++) {
         if (is_float)
-            step_float(&state, &program->inst[i], um_oracle_worker(program->dtype), at);
+            step_float(&state, &program->inst[i], program->dtype, at);
         else
             step_int(&state, &program->inst[i], program->dtype, at);
     }

@@ -49,7 +49,8 @@ enum {
  * src[0..arity-1]). Values 0 .. input_count - 1 are the op's inputs, converted to the program's
  * dtype as they are loaded. */
 typedef struct um_map_inst {
-    uint16_t op;    /* a MAP-family op with arity 1, 2 or 3, or UM_OP_FILL: the constant `value` */
+    uint16_t op;    /* a MAP-family op with arity 1, 2 or 3, or UM_OP_FILL: the constant `value`,
+                       converted to the program's dtype */
     uint8_t src[3]; /* value numbers, each less than this instruction's own */
     uint8_t reserved;
     double value; /* FILL's constant; attrs.map.a of elu and leaky_relu */
