@@ -19,6 +19,7 @@
 typedef struct um_pending_free {
     um_event event;
     um_ptr ptr;
+    uint64_t size_bytes;
 } um_pending_free;
 
 struct um_device {
@@ -33,6 +34,7 @@ struct um_device {
     um_memmap map;
     um_pending_free *pending; /* a queue, oldest first: pending_first .. pending_count - 1 */
     int64_t pending_first, pending_count, pending_capacity;
+    uint64_t pending_bytes;
 
     um_stream *streams; /* under the mutex in stream.c */
 

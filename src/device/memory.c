@@ -6,7 +6,21 @@
 
 typedef unsigned long long ull; /* for messages */
 
+/* What may wait to be freed before anybody looks whether it can be. */
+#define PENDING_BYTES_MAX ((uint64_t)64 << 20)
+#define PENDING_COUNT_MAX 256
+
 /* ---- frees that wait for their stream ------------------------------------------------------- */
+
+/* Asking for an event makes its backend hurry, so it is not done for a few small blocks. */
+static bool pending_is_much(um_device *device)
+{
+    um_mutex_lock(&device->mutex);
+    bool much = device->pending_bytes >= PENDING_BYTES_MAX ||
+                device->pending_count - device->pending_first >= PENDING_COUNT_MAX;
+    um_mutex_unlock(&device->mutex);
+    return much;
+}
 
 static bool oldest_pending(um_device *device, um_pending_free *out)
 {
@@ -25,8 +39,9 @@ static bool take_pending(um_device *device, const um_pending_free *item)
     bool same = device->pending_first < device->pending_count && oldest->ptr == item->ptr &&
                 oldest->event.stream_id == item->event.stream_id &&
                 oldest->event.ticket == item->event.ticket;
-    if (same && ++device->pending_first == device->pending_count) {
-        device->pending_first = device->pending_count = 0;
+    if (same) {
+        device->pending_bytes -= item->size_bytes;
+        device->pending_first++;
     }
     um_mutex_unlock(&device->mutex);
     return same;
@@ -42,7 +57,7 @@ void um_memory_reclaim(um_device *device, bool wait)
     }
 }
 
-static bool add_pending(um_device *device, um_event event, um_ptr ptr)
+static bool add_pending(um_device *device, um_pending_free item)
 {
     um_mutex_lock(&device->mutex);
     if (device->pending_count == device->pending_capacity && device->pending_first > 0) {
@@ -55,7 +70,10 @@ static bool add_pending(um_device *device, um_event event, um_ptr ptr)
     bool room = um_vec_reserve(&items, &device->pending_capacity, device->pending_count,
                                sizeof *device->pending, "um_free_async") == UM_OK;
     device->pending = items;
-    if (room) device->pending[device->pending_count++] = (um_pending_free){event, ptr};
+    if (room) {
+        device->pending[device->pending_count++] = item;
+        device->pending_bytes += item.size_bytes;
+    }
     um_mutex_unlock(&device->mutex);
     return room;
 }
@@ -91,7 +109,7 @@ um_status um_alloc(um_device *device, uint64_t size_bytes, um_ptr *out)
     *out = 0;
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_alloc: device is NULL");
     um_ptr ptr;
-    um_memory_reclaim(device, false);
+    if (pending_is_much(device)) um_memory_reclaim(device, false);
     UM_TRY(backend_alloc(device, UM_MAX(size_bytes, 1), &ptr));
     um_mutex_lock(&device->mutex);
     um_status status = um_memmap_insert(&device->map, ptr, size_bytes);
@@ -105,12 +123,11 @@ um_status um_alloc(um_device *device, uint64_t size_bytes, um_ptr *out)
 }
 
 /* Takes ptr out of the map: from here on it is dead for everybody. */
-static um_status unmap(um_device *device, um_ptr ptr, const char *who)
+static um_status unmap(um_device *device, um_ptr ptr, uint64_t *size_bytes, const char *who)
 {
     um_ptr base;
-    uint64_t size_bytes;
     um_mutex_lock(&device->mutex);
-    bool found = um_memmap_find(&device->map, ptr, &base, &size_bytes);
+    bool found = um_memmap_find(&device->map, ptr, &base, size_bytes);
     if (found && base == ptr) um_memmap_remove(&device->map, ptr);
     um_mutex_unlock(&device->mutex);
     if (!found) {
@@ -120,7 +137,7 @@ static um_status unmap(um_device *device, um_ptr ptr, const char *who)
     if (base != ptr) {
         return UM_FAIL(UM_INVALID_ARGUMENT,
                        "%s: 0x%llx is inside the %llu bytes at 0x%llx, not their start", who,
-                       (ull)ptr, (ull)size_bytes, (ull)base);
+                       (ull)ptr, (ull)*size_bytes, (ull)base);
     }
     return UM_OK;
 }
@@ -129,7 +146,8 @@ um_status um_free(um_device *device, um_ptr ptr)
 {
     if (ptr == 0) return UM_OK;
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_free: device is NULL");
-    UM_TRY(unmap(device, ptr, "um_free"));
+    uint64_t size_bytes;
+    UM_TRY(unmap(device, ptr, &size_bytes, "um_free"));
     um_error saved = *um_last_error();
     if (um_streams_synchronize(device) != UM_OK) um_fail_again(&saved); /* theirs to tell */
     device->driver.table->free(device->driver.device, ptr);
@@ -142,11 +160,11 @@ um_status um_free_async(um_stream *stream, um_ptr ptr)
     if (ptr == 0) return UM_OK;
     if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "um_free_async: stream is NULL");
     um_device *device = stream->device;
-    UM_TRY(unmap(device, ptr, "um_free_async"));
-    um_event event;
+    um_pending_free item = {.ptr = ptr};
+    UM_TRY(unmap(device, ptr, &item.size_bytes, "um_free_async"));
     um_error saved = *um_last_error();
-    if (um_record(stream, &event) == UM_OK && add_pending(device, event, ptr)) {
-        um_memory_reclaim(device, false);
+    if (um_record(stream, &item.event) == UM_OK && add_pending(device, item)) {
+        if (pending_is_much(device)) um_memory_reclaim(device, false);
         return UM_OK;
     }
     /* No event, or no memory to keep it: wait here instead. */
@@ -210,7 +228,9 @@ um_status um_read(um_stream *stream, void *dst, um_ptr src, uint64_t size_bytes)
     UM_TRY(check_range(stream, src, size_bytes, "um_read"));
     if (size_bytes == 0) return um_synchronize(stream);
     if (!dst) return UM_FAIL(UM_INVALID_ARGUMENT, "um_read: dst is NULL");
-    return stream->device->driver.table->read(stream->handle, dst, src, size_bytes);
+    um_status status = stream->device->driver.table->read(stream->handle, dst, src, size_bytes);
+    um_memory_reclaim(stream->device, false);
+    return status;
 }
 
 um_status um_copy(um_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)
