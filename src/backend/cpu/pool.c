@@ -146,7 +146,9 @@ static void start_workers(um_cpu_pool *pool, int32_t count)
 {
     for (; count > 0 && pool->started < pool->threads && !pool->start_failed; count--) {
         um_thread *thread = &pool->thread[pool->started];
+        um_error saved = *um_last_error();
         pool->start_failed = um_thread_start(thread, worker_main, pool, "umbel") != UM_OK;
+        if (pool->start_failed) um_fail_again(&saved); /* fewer threads are no failure */
         pool->started += !pool->start_failed;
     }
 }
@@ -156,9 +158,11 @@ static void start_workers(um_cpu_pool *pool, int32_t count)
 static void run_jobs_inline(um_cpu_pool *pool)
 {
     if (pool->inline_active) return;
+    um_error saved = *um_last_error();
     pool->inline_active = true;
     while (run_job(pool)) continue;
     pool->inline_active = false;
+    um_fail_again(&saved); /* what failed is told by its stream */
 }
 
 /* Sees to it that `wanted` workers look for work. Called with the mutex held, unlocks it: a thread

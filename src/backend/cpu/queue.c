@@ -36,6 +36,7 @@ um_status um_cpu_queue_init(um_cpu_queue *queue)
     atomic_init(&queue->read_block, block);
     atomic_init(&queue->pushed, 1);
     atomic_init(&queue->popped, 1);
+    queue->pushed_seen = 1;
     return UM_OK;
 }
 
@@ -95,10 +96,10 @@ void um_cpu_queue_push(um_cpu_queue *queue)
 
 um_cpu_record *um_cpu_queue_peek(um_cpu_queue *queue)
 {
+    uint64_t popped = atomic_load_explicit(&queue->popped, memory_order_relaxed);
     /* pairs with um_cpu_queue_push: the record is written */
-    if (atomic_load(&queue->pushed) == atomic_load_explicit(&queue->popped, memory_order_relaxed)) {
-        return NULL;
-    }
+    if (popped == queue->pushed_seen) queue->pushed_seen = atomic_load(&queue->pushed);
+    if (popped == queue->pushed_seen) return NULL;
     um_cpu_block *block = atomic_load_explicit(&queue->read_block, memory_order_relaxed);
     um_cpu_record *record = (um_cpu_record *)(void *)(block->data + queue->read_offset);
     if (record->kind != RECORD_JUMP) return record;

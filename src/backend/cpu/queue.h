@@ -20,13 +20,16 @@ typedef struct um_cpu_record {
     uint32_t size_bytes;
 } um_cpu_record;
 
+/* One cache line for each side, so that neither slows the other down by looking. */
 typedef struct um_cpu_queue {
-    um_cpu_block *write_block; /* the filling thread's */
+    _Alignas(64) _Atomic uint64_t pushed; /* the filling thread writes these */
+    um_cpu_block *write_block;
     uint32_t write_offset;
     int32_t block_count;
-    uint32_t read_offset; /* the emptying thread's */
+    _Alignas(64) _Atomic uint64_t popped; /* the emptying thread writes these */
     _Atomic(um_cpu_block *) read_block;
-    _Atomic uint64_t pushed, popped;
+    uint64_t pushed_seen; /* pushed, when it last looked */
+    uint32_t read_offset;
 } um_cpu_queue;
 
 um_status um_cpu_queue_init(um_cpu_queue *queue);

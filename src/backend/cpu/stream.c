@@ -4,6 +4,10 @@
  * A ticket is the number of records pushed so far, so recording an event costs nothing and a
  * ticket is complete when that many are popped.
  *
+ * Little work is left lying until somebody waits for it, and so runs it, or asks: waking a worker
+ * costs more (5 to 50 us measured), and handing an op from core to core costs 1 us where running it
+ * here costs a quarter. Work worth a worker gets one at once.
+ *
  * Who may drain a stream is in `state`. BUSY belongs to the thread that drains, or to the list the
  * stream is parked in while it waits for another one. QUEUED means that the stream's job is in the
  * pool; the job only tries to become BUSY, so anybody may overtake it. */
@@ -12,8 +16,11 @@
 #include "backend/cpu/queue.h"
 
 #define SPIN_NS          40000 /* a wait looks on for this long, then sleeps */
+#define LINGER_NS        5000  /* a worker at an empty stream looks on for this long, then goes */
 #define SPIN_PAUSES      16
-#define WRITE_INLINE_MAX 4096 /* bytes a write record holds itself */
+#define WAKE_WEIGHT      (1 << 19) /* elements queued that are worth a worker: 100 to 300 us */
+#define RECORD_WEIGHT    1024      /* ... and what any record counts for beside its elements */
+#define WRITE_INLINE_MAX 4096      /* bytes a write record holds itself */
 
 enum { STATE_BUSY = 1u, STATE_QUEUED = 2u };
 
@@ -70,9 +77,10 @@ struct um_backend_stream {
     um_cpu_job job;
     um_cpu_exec exec;
     um_cpu_queue queue;
-    _Atomic uint32_t state;
-    _Atomic int32_t refs; /* the owner, the job in the pool, wait records, a watch */
-    watch park;           /* in the list of the stream that this one waits for */
+    _Alignas(64) _Atomic uint32_t state;
+    _Atomic int32_t refs;   /* the owner, the job in the pool, wait records, a watch */
+    _Atomic int64_t weight; /* of the work that no worker was called for */
+    watch park;             /* in the list of the stream that this one waits for */
     um_mutex mutex;
     um_cond cond;
     watch *watches;                /* under mutex */
@@ -110,25 +118,31 @@ static uint64_t completed(um_backend_stream *s) { return atomic_load(&s->queue.p
 
 static bool has_work(um_backend_stream *s) { return completed(s) != atomic_load(&s->queue.pushed); }
 
+/* Sees to it that a worker drains the stream, if there is work and nobody does. */
 static void schedule(um_backend_stream *s)
 {
+    if (!has_work(s) || atomic_load(&s->state) != 0) return;
     if (atomic_fetch_or(&s->state, STATE_QUEUED) & STATE_QUEUED) return;
     stream_retain(s); /* the job's */
     um_cpu_pool_submit(s->exec.pool, &s->job);
 }
 
-/* The push and the look at `state`, against clearing BUSY and the look at the count: all are
- * seq_cst, so one side sees the other and no record is left lying. */
-static void publish(um_backend_stream *s)
+/* The push and the look at `state`, against clearing BUSY and the look at the count in let_go: all
+ * are seq_cst, so one side sees the other, and no record is left lying that should not. */
+static void publish(um_backend_stream *s, int64_t weight)
 {
     um_cpu_queue_push(&s->queue);
-    if (atomic_load(&s->state) == 0) schedule(s);
+    if (atomic_load(&s->state) != 0) return;
+    weight += RECORD_WEIGHT + atomic_load_explicit(&s->weight, memory_order_relaxed);
+    atomic_store_explicit(&s->weight, weight, memory_order_relaxed);
+    if (weight >= WAKE_WEIGHT) schedule(s);
 }
 
 static void let_go(um_backend_stream *s)
 {
+    atomic_store_explicit(&s->weight, 0, memory_order_relaxed);
     atomic_fetch_and(&s->state, ~(uint32_t)STATE_BUSY);
-    if (has_work(s) && atomic_load(&s->state) == 0) schedule(s);
+    schedule(s);
 }
 
 /* ---- errors --------------------------------------------------------------------------------- */
@@ -232,7 +246,11 @@ static bool park(um_backend_stream *s, um_backend_stream *other, uint64_t ticket
     um_mutex_lock(&other->mutex);
     bool parked = add_watch(other, &s->park);
     um_mutex_unlock(&other->mutex);
-    if (!parked) stream_unref(s);
+    if (parked) {
+        schedule(other);
+    } else {
+        stream_unref(s);
+    }
     return parked;
 }
 
@@ -300,12 +318,29 @@ static bool held_back(um_backend_stream *s, const um_cpu_record *record)
     return completed(wait->other) < wait->ticket && park(s, wait->other, wait->ticket);
 }
 
+/* The next record, or NULL. While the owner is busy queuing ops, the next one comes within a
+ * microsecond or two, and one that finds the stream being drained costs him nothing but the push.
+ */
+static um_cpu_record *next_record(um_backend_stream *s, int64_t linger_ns)
+{
+    um_cpu_record *record = um_cpu_queue_peek(&s->queue);
+    if (record || linger_ns == 0) return record;
+    int64_t end_ns = um_os_now_ns() + linger_ns;
+    do {
+        for (int i = 0; i < SPIN_PAUSES && !record; i++) {
+            um_os_pause();
+            record = um_cpu_queue_peek(&s->queue);
+        }
+    } while (!record && um_os_now_ns() < end_ns);
+    return record;
+}
+
 /* Runs records until the ticket is complete, none is left or one has to wait. The caller has
  * claimed the stream, and holds a reference. After a failure records are dropped, not run. */
-static void drain(um_backend_stream *s, uint64_t ticket)
+static void drain(um_backend_stream *s, uint64_t ticket, int64_t linger_ns)
 {
     um_cpu_record *record;
-    while (completed(s) < ticket && (record = um_cpu_queue_peek(&s->queue))) {
+    while (completed(s) < ticket && (record = next_record(s, linger_ns))) {
         if (!has_failed(s)) {
             if (held_back(s, record)) return;
             run_record(s, record);
@@ -320,7 +355,7 @@ static void run_job(um_cpu_job *job)
 {
     um_backend_stream *s = (um_backend_stream *)(void *)job; /* its first member */
     atomic_fetch_and(&s->state, ~(uint32_t)STATE_QUEUED);
-    if (claim(s)) drain(s, UINT64_MAX);
+    if (claim(s)) drain(s, UINT64_MAX, LINGER_NS);
     stream_unref(s);
 }
 
@@ -354,7 +389,7 @@ static void wait_for_ticket(um_backend_stream *s, uint64_t ticket)
 {
     while (completed(s) < ticket) {
         if (claim(s)) {
-            drain(s, ticket);
+            drain(s, ticket, 0);
         } else if (!spin_for_ticket(s, ticket) && (atomic_load(&s->state) & STATE_BUSY)) {
             sleep_for_ticket(s, ticket);
         }
@@ -367,13 +402,36 @@ um_status um_cpu_stream_synchronize(um_backend_stream *s, uint64_t ticket)
     return stream_status(s);
 }
 
+/* ---- what work weighs ----------------------------------------------------------------------- */
+
+static int64_t bytes_weight(uint64_t size_bytes)
+{
+    return (int64_t)(UM_MIN(size_bytes, INT32_MAX) / 16);
+}
+
+/* The elements an op touches, and for each 8 multiplications of a product one more. */
+static int64_t op_weight(const um_op *op)
+{
+    double weight = 0;
+    for (int32_t i = 0; i < op->in_count; i++) weight += (double)um_view_count(&op->in[i]);
+    for (int32_t i = 0; i < op->out_count; i++) weight += (double)um_view_count(&op->out[i]);
+    if (op->id == UM_OP_MATMUL) {
+        weight +=
+            (double)um_view_count(&op->out[0]) / 8 * (double)op->in[0].shape[op->in[0].rank - 1];
+    } else if (op->id == UM_OP_ATTENTION) {
+        weight += (double)um_view_count(&op->in[0]) / 4 * (double)op->in[1].shape[2];
+    }
+    return (int64_t)UM_MIN(weight, (double)INT32_MAX);
+}
+
 /* ---- the entries ---------------------------------------------------------------------------- */
 
 um_status um_cpu_stream_create(um_cpu_pool *pool, um_backend_stream **out)
 {
     *out = NULL;
-    um_backend_stream *s = um_mem_zalloc(sizeof *s);
+    um_backend_stream *s = um_mem_alloc_aligned(sizeof *s, _Alignof(um_backend_stream));
     if (!s) return UM_FAIL(UM_OUT_OF_MEMORY, "cpu: no memory for a stream");
+    memset(s, 0, sizeof *s);
     UM_TRY_OR(um_mutex_init(&s->mutex), fail_mutex);
     UM_TRY_OR(um_cond_init(&s->cond), fail_cond);
     UM_TRY_OR(um_cpu_queue_init(&s->queue), fail_queue);
@@ -432,7 +490,7 @@ static um_status queue_write(um_backend_stream *s, um_ptr dst, const void *src, 
     record->size_bytes = size_bytes;
     record->payload = payload;
     memcpy(inside ? record->data : payload, src, (size_t)size_bytes);
-    publish(s);
+    publish(s, bytes_weight(size_bytes));
     return UM_OK;
 }
 
@@ -460,7 +518,7 @@ um_status um_cpu_stream_copy(um_backend_stream *s, um_ptr dst, um_ptr src, uint6
     record->dst = dst;
     record->src = src;
     record->size_bytes = size_bytes;
-    publish(s);
+    publish(s, bytes_weight(size_bytes));
     return UM_OK;
 }
 
@@ -474,7 +532,7 @@ um_status um_cpu_stream_fill(um_backend_stream *s, um_ptr dst, uint64_t size_byt
     record->size_bytes = size_bytes;
     record->pattern = pattern;
     record->pattern_bytes = pattern_bytes;
-    publish(s);
+    publish(s, bytes_weight(size_bytes));
     return UM_OK;
 }
 
@@ -496,14 +554,15 @@ um_status um_cpu_stream_wait(um_backend_stream *s, um_backend_stream *other, uin
     record->other = other;
     record->ticket = ticket;
     stream_retain(other);
-    publish(s);
+    publish(s, 0);
     return UM_OK;
 }
 
 um_status um_cpu_stream_query(um_backend_stream *s, uint64_t ticket)
 {
     UM_TRY(stream_status(s));
-    return completed(s) >= ticket ? UM_OK : UM_NOT_READY;
+    if (completed(s) < ticket) schedule(s); /* whoever asks wants it done */
+    return completed(s) < ticket ? UM_NOT_READY : UM_OK;
 }
 
 um_status um_cpu_stream_clear_error(um_backend_stream *s)
@@ -537,6 +596,6 @@ um_status um_cpu_stream_enqueue(um_backend_stream *s, const um_op *op)
         memcpy(copy, program, program_bytes);
         record->op.attrs.program = (const um_map_program *)(const void *)copy;
     }
-    publish(s);
+    publish(s, op_weight(op));
     return UM_OK;
 }
