@@ -105,8 +105,8 @@ bool um_views_overlap(const um_view *a, const um_view *b);
 bool um_views_identical(const um_view *a,
                         const um_view *b);   /* same pointer, element size, shape and strides */
 bool um_view_is_packed(const um_view *view); /* row-major, no gaps (axes of size 1 do not matter) */
-/* The bits of op->attrs.reduce.axes as plain axis bits 0 .. rank-1, 0 meaning all; false: an axis
- * outside the rank or named twice. */
+/* The bits of `axes` as plain axis bits 0 .. rank-1; 0, every axis, stays 0. false: an axis outside
+ * the rank or named twice. */
 bool um_axes_resolve(uint32_t axes, int32_t rank, uint32_t *resolved);
 bool um_axis_resolve(int32_t axis, int32_t rank, int32_t *resolved);
 

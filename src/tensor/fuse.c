@@ -37,12 +37,17 @@ static bool can_absorb(const um_tensor *node, int32_t input, um_dtype dtype)
     return x->dtype == dtype || (node->op == UM_OP_WHERE && input == 0);
 }
 
-/* How much of a program's room a node takes by itself: constants may end as either. */
+/* How much of a program's room a node takes by itself. A constant that somebody else has run first
+ * is memory by then, so such a one counts as both. */
 static void own_size(const um_tensor *x, int32_t *insts, int32_t *inputs)
 {
     *insts = 1;
-    for (int32_t i = 0; i < x->in_count; i++) *insts += um_fuse_is_constant(x, i);
     *inputs = x->in_count;
+    for (int32_t i = 0; i < x->in_count; i++) {
+        if (!um_fuse_is_constant(x, i)) continue;
+        *insts += 1;
+        *inputs -= !um_node_base(x->in[i])->ordered;
+    }
 }
 
 void um_fuse_plan(um_tensor *root)

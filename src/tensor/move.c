@@ -211,7 +211,8 @@ um_tensor *um_flip(um_tensor *x, uint32_t axes)
     int64_t stride[UM_MAX_RANK], offset = x->offset;
     for (int32_t i = 0; i < x->rank; i++) {
         stride[i] = x->stride[i];
-        if (!(resolved & (1u << i)) || x->shape[i] == 0) continue;
+        bool flipped = axes == UM_ALL_AXES || (resolved & UM_AXIS(i));
+        if (!flipped || x->shape[i] == 0) continue;
         offset += (x->shape[i] - 1) * stride[i];
         stride[i] = -stride[i];
     }
