@@ -2,8 +2,8 @@
 # generate_test.sh UMBEL MODELS: `umbel generate` prints the published story, and answers wrong
 # input with one line and the right exit code.
 set -u
-umbel=$1
-models=$2
+umbel=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+models=$(cd "$2" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
