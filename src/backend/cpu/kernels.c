@@ -90,9 +90,10 @@ bool um_cpu_kernel_supports(const um_op *op, char *why, size_t why_size)
     const um_cpu_kernel *row = um_cpu_kernel_find(op->id);
     if (!row) return refuse(why, why_size, op, UM_DTYPE_NONE);
     int32_t main_input = um_op_main_input(op->id);
-    /* a fused program may have no input at all: then its output stands for it, as for fill */
-    bool has_main = main_input >= 0 && main_input < op->in_count;
-    um_dtype dtype = has_main ? op->in[main_input].dtype : op->out[0].dtype;
+    /* A fused program of constants only. */
+    if (op->in_count == 0 && um_op_get_row(op->id)->in_min == 0) main_input = -1;
+    if (main_input >= op->in_count) return refuse(why, why_size, op, UM_DTYPE_NONE);
+    um_dtype dtype = main_input < 0 ? op->out[0].dtype : op->in[main_input].dtype;
     if (!um_dtype_valid(dtype) || !(row->dtypes & UM_BIT(dtype)))
         return refuse(why, why_size, op, dtype);
     return !row->supports || row->supports(op, why, why_size);

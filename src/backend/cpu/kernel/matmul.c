@@ -8,6 +8,7 @@
 #define REAL_BITS 32
 #include "backend/cpu/kernel/real.h"
 
+#include "backend/cpu/kernel/dot_body.h"
 #include "backend/cpu/kernel/gemv_body.h"
 #include "backend/cpu/kernel/tile_body.h"
 
@@ -16,6 +17,7 @@
 #define REAL_BITS 64
 #include "backend/cpu/kernel/real.h"
 
+#include "backend/cpu/kernel/dot_body.h"
 #include "backend/cpu/kernel/gemv_body.h"
 #include "backend/cpu/kernel/tile_body.h"
 
