@@ -16,6 +16,8 @@ typedef struct operand {
     um_image image; /* what was written to the device */
     um_ptr block;
     um_array array; /* inputs: the values in row-major order */
+    um_image got;   /* outputs: the block, read back */
+    um_expect *expect;
 } operand;
 
 typedef struct bench {
@@ -23,10 +25,8 @@ typedef struct bench {
     um_device *device;
     um_op op;
     um_rng rng;
-    operand in[UM_OP_MAX_INPUTS], out;
-    int32_t in_place; /* the input that lies where the output does, or -1 */
-    um_image got;     /* the output's block, read back */
-    um_expect *expect;
+    operand in[UM_OP_MAX_INPUTS], out[UM_OP_MAX_OUTPUTS];
+    int32_t in_place; /* the input that lies where output 0 does, or -1 */
     char *detail;
     size_t detail_size;
 } bench;
@@ -93,7 +93,8 @@ static void lay_out(bench *b, operand *x, um_view *view, um_layout_kind kind)
 static void lay_out_all(bench *b)
 {
     b->in_place = b->it->variant == UM_VARIANT_IN_PLACE ? pick_in_place(b) : -1;
-    lay_out(b, &b->out, &b->op.out[0], variant_layouts[b->it->variant].out);
+    for (int32_t k = 0; k < b->op.out_count; k++)
+        lay_out(b, &b->out[k], &b->op.out[k], variant_layouts[b->it->variant].out);
     for (int32_t k = 0; k < b->op.in_count; k++)
         lay_out(b, &b->in[k], &b->op.in[k], variant_layouts[b->it->variant].in);
 }
@@ -134,18 +135,24 @@ static um_status fill_input(bench *b, int32_t k, um_image *image)
     return good ? UM_OK : UM_OUT_OF_MEMORY;
 }
 
+static um_status make_output(operand *x)
+{
+    um_status status = make_operand(x, GUARD_BYTES, OUTPUT_FILL);
+    x->expect = calloc((size_t)um_view_count(x->view) + 1, sizeof *x->expect);
+    bool good = x->expect && status == UM_OK &&
+                um_image_make(&x->got, x->image.bits, x->layout.slots, GUARD_BYTES, 0);
+    return good ? UM_OK : UM_OUT_OF_MEMORY;
+}
+
 static um_status make_operands(bench *b)
 {
-    um_status status = make_operand(&b->out, GUARD_BYTES, OUTPUT_FILL);
-    const um_image *out = &b->out.image;
-    b->expect = calloc((size_t)um_view_count(b->out.view) + 1, sizeof *b->expect);
-    if (status == UM_OK &&
-        (!b->expect || !um_image_make(&b->got, out->bits, b->out.layout.slots, GUARD_BYTES, 0)))
-        status = UM_OUT_OF_MEMORY;
+    um_status status = UM_OK;
+    for (int32_t k = 0; status == UM_OK && k < b->op.out_count; k++)
+        status = make_output(&b->out[k]);
     for (int32_t k = 0; status == UM_OK && k < b->op.in_count; k++) {
         status = make_operand(&b->in[k], 0, INPUT_FILL);
         if (status == UM_OK)
-            status = fill_input(b, k, k == b->in_place ? &b->out.image : &b->in[k].image);
+            status = fill_input(b, k, k == b->in_place ? &b->out[0].image : &b->in[k].image);
     }
     return status;
 }
@@ -153,16 +160,16 @@ static um_status make_operands(bench *b)
 static void free_operand(operand *x)
 {
     um_image_free(&x->image);
+    um_image_free(&x->got);
     free(x->slot);
     free(x->array.item);
+    free(x->expect);
 }
 
 static void free_operands(bench *b)
 {
     for (int32_t k = 0; k < b->op.in_count; k++) free_operand(&b->in[k]);
-    free_operand(&b->out);
-    um_image_free(&b->got);
-    free(b->expect);
+    for (int32_t k = 0; k < b->op.out_count; k++) free_operand(&b->out[k]);
 }
 
 /* Points the view into its block. */
@@ -174,9 +181,9 @@ static void place_view(const operand *x, const operand *block)
 
 static void place_views(bench *b)
 {
-    place_view(&b->out, &b->out);
+    for (int32_t k = 0; k < b->op.out_count; k++) place_view(&b->out[k], &b->out[k]);
     for (int32_t k = 0; k < b->op.in_count; k++)
-        place_view(&b->in[k], k == b->in_place ? &b->out : &b->in[k]);
+        place_view(&b->in[k], k == b->in_place ? &b->out[0] : &b->in[k]);
 }
 
 /* ---- running ------------------------------------------------------------------------------------
@@ -191,7 +198,8 @@ static um_status upload(bench *b, operand *x)
 
 static um_status upload_all(bench *b)
 {
-    um_status status = upload(b, &b->out);
+    um_status status = UM_OK;
+    for (int32_t k = 0; status == UM_OK && k < b->op.out_count; k++) status = upload(b, &b->out[k]);
     for (int32_t k = 0; status == UM_OK && k < b->op.in_count; k++)
         if (k != b->in_place) status = upload(b, &b->in[k]);
     place_views(b);
@@ -201,7 +209,7 @@ static um_status upload_all(bench *b)
 /* Whether an index of the op is outside its table, which makes the stream fail. */
 static bool has_bad_index(const bench *b)
 {
-    if (b->op.id != UM_OP_EMBEDDING || um_view_count(b->out.view) == 0) return false;
+    if (b->op.id != UM_OP_EMBEDDING || um_view_count(b->out[0].view) == 0) return false;
     const um_array *ids = &b->in[1].array;
     for (int64_t i = 0; i < ids->count; i++)
         if (ids->item[i].i < 0 || ids->item[i].i >= b->in[0].array.shape[0]) return true;
@@ -223,12 +231,21 @@ static um_status run_op(bench *b)
 
 static um_status read_back(bench *b)
 {
-    return um_read(b->it->stream, b->got.bytes, b->out.block, b->got.size_bytes);
+    um_status status = UM_OK;
+    for (int32_t k = 0; status == UM_OK && k < b->op.out_count; k++) {
+        const operand *x = &b->out[k];
+        status = um_read(b->it->stream, x->got.bytes, x->block, x->got.size_bytes);
+    }
+    return status;
 }
 
 static um_status free_blocks(bench *b)
 {
-    um_status status = um_free(b->device, b->out.block);
+    um_status status = UM_OK;
+    for (int32_t k = 0; k < b->op.out_count; k++) {
+        um_status one = um_free(b->device, b->out[k].block);
+        if (status == UM_OK) status = one;
+    }
     for (int32_t k = 0; k < b->op.in_count; k++) {
         um_status one = um_free(b->device, b->in[k].block);
         if (status == UM_OK) status = one;
@@ -239,9 +256,9 @@ static um_status free_blocks(bench *b)
 /* ---- judging ------------------------------------------------------------------------------------
  */
 
-static uint64_t got_bits(const bench *b, int64_t index)
+static uint64_t got_bits(const operand *x, int64_t index)
 {
-    return um_image_get(&b->got, b->out.slot[index]);
+    return um_image_get(&x->got, x->slot[index]);
 }
 
 /* "[2,3]" of a row-major index. */
@@ -268,50 +285,53 @@ static void inputs_text(const bench *b, int64_t index, char *text, size_t size)
     for (int32_t k = 0; k < b->op.in_count && used < size; k++) {
         char value[48];
         const um_array *x = &b->in[k].array;
-        if (x->count != um_view_count(b->out.view)) continue;
+        if (x->count != um_view_count(b->out[0].view)) continue;
         used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : " of ",
                                  um_num_text(x->dtype, x->item[index], value, sizeof value));
     }
 }
 
-static void describe_element(const bench *b, int64_t index, int64_t wrong)
+static void describe_element(const bench *b, int32_t k, int64_t index, int64_t wrong)
 {
-    char got[48], want[96], place[96], of[160], out[256];
-    um_dtype dtype = b->out.view->dtype;
-    index_text(b->out.view, index, place, sizeof place);
+    char got[48], want[96], place[96], of[160], out[256], which[24] = "";
+    const operand *x = &b->out[k];
+    um_dtype dtype = x->view->dtype;
+    index_text(x->view, index, place, sizeof place);
     inputs_text(b, index, of, sizeof of);
-    um_num value = um_oracle_decode(dtype, got_bits(b, index));
+    if (k > 0) snprintf(which, sizeof which, "output %d ", (int)k);
+    um_num value = um_oracle_decode(dtype, got_bits(x, index));
     snprintf(b->detail, b->detail_size,
-             "%s -> %s: element [%s]%s: got %s, wanted %s; %lld of %lld elements are wrong",
-             um_op_name(b->op.id), um_view_text(b->out.view, out, sizeof out), place, of,
+             "%s -> %s%s: element [%s]%s: got %s, wanted %s; %lld of %lld elements are wrong",
+             um_op_name(b->op.id), which, um_view_text(x->view, out, sizeof out), place, of,
              um_num_text(dtype, value, got, sizeof got),
-             um_expect_text(&b->expect[index], dtype, want, sizeof want), (long long)wrong,
-             (long long)um_view_count(b->out.view));
+             um_expect_text(&x->expect[index], dtype, want, sizeof want), (long long)wrong,
+             (long long)um_view_count(x->view));
 }
 
-static bool judge_elements(bench *b)
+static bool judge_elements(bench *b, int32_t k)
 {
     int64_t wrong = 0, first = 0;
-    for (int64_t i = um_view_count(b->out.view) - 1; i >= 0; i--) {
-        um_num value = um_oracle_decode(b->out.view->dtype, got_bits(b, i));
-        if (um_expect_accepts(&b->expect[i], b->out.view->dtype, value)) continue;
+    const operand *x = &b->out[k];
+    for (int64_t i = um_view_count(x->view) - 1; i >= 0; i--) {
+        um_num value = um_oracle_decode(x->view->dtype, got_bits(x, i));
+        if (um_expect_accepts(&x->expect[i], x->view->dtype, value)) continue;
         wrong++;
         first = i;
     }
-    if (wrong) describe_element(b, first, wrong);
+    if (wrong) describe_element(b, k, first, wrong);
     return wrong == 0;
 }
 
 /* What is no element of the output must be as it was. Uses up `got`. */
-static bool judge_padding(bench *b)
+static bool judge_padding(bench *b, operand *x)
 {
-    const um_image *was = &b->out.image;
-    for (int64_t i = 0; i < um_view_count(b->out.view); i++) {
-        int64_t slot = b->out.slot[i];
-        um_image_set(&b->got, slot, um_image_get(was, slot));
+    const um_image *was = &x->image;
+    for (int64_t i = 0; i < um_view_count(x->view); i++) {
+        int64_t slot = x->slot[i];
+        um_image_set(&x->got, slot, um_image_get(was, slot));
     }
     for (size_t i = 0; i < was->size_bytes; i++) {
-        if (b->got.bytes[i] == was->bytes[i]) continue;
+        if (x->got.bytes[i] == was->bytes[i]) continue;
         snprintf(b->detail, b->detail_size,
                  "%s: wrote outside its output: byte %lld from the view's block of %zu",
                  um_op_name(b->op.id), (long long)i - (long long)was->guard_bytes,
@@ -340,31 +360,45 @@ static um_status judge_inputs(bench *b, bool *same)
     return status;
 }
 
-/* Runs again from the same bytes; the output must have the same bits. */
+/* Runs again from the same bytes; the outputs must have the same bits. */
+static um_status run_again(bench *b)
+{
+    um_status status = UM_OK;
+    for (int32_t k = 0; status == UM_OK && k < b->op.out_count; k++) {
+        const operand *x = &b->out[k];
+        status = um_write(b->it->stream, x->block, x->image.bytes, x->image.size_bytes);
+    }
+    if (status == UM_OK) status = run_op(b);
+    return status == UM_OK ? read_back(b) : status;
+}
+
 static um_status judge_again(bench *b, bool *same)
 {
-    um_image first = b->got;
-    *same = true;
-    if (!um_image_make(&b->got, first.bits, b->out.layout.slots, GUARD_BYTES, 0)) {
-        b->got = first;
-        return UM_OUT_OF_MEMORY;
+    um_image first[UM_OP_MAX_OUTPUTS];
+    um_status status = UM_OK;
+    int32_t count = b->op.out_count;
+    for (int32_t k = 0; k < count; k++) {
+        first[k] = b->out[k].got;
+        b->out[k].got = (um_image){0};
+        if (!um_image_make(&b->out[k].got, first[k].bits, b->out[k].layout.slots, GUARD_BYTES, 0))
+            status = UM_OUT_OF_MEMORY;
     }
-    um_status status =
-        um_write(b->it->stream, b->out.block, b->out.image.bytes, b->out.image.size_bytes);
-    if (status == UM_OK) status = run_op(b);
-    if (status == UM_OK) status = read_back(b);
-    *same = status == UM_OK && memcmp(first.bytes, b->got.bytes, first.size_bytes) == 0;
+    if (status == UM_OK) status = run_again(b);
+    *same = status == UM_OK;
+    for (int32_t k = 0; k < count; k++) {
+        *same = *same && memcmp(first[k].bytes, b->out[k].got.bytes, first[k].size_bytes) == 0;
+        um_image_free(&first[k]);
+    }
     if (status == UM_OK && !*same)
         snprintf(b->detail, b->detail_size, "%s: a second run gave other bits",
                  um_op_name(b->op.id));
-    um_image_free(&first);
     return status;
 }
 
-static void add_to_digest(const bench *b, uint64_t *digest)
+static void add_to_digest(const operand *x, uint64_t *digest)
 {
-    for (int64_t i = 0; i < um_view_count(b->out.view); i++) {
-        um_rng mix = {*digest ^ got_bits(b, i)};
+    for (int64_t i = 0; i < um_view_count(x->view); i++) {
+        um_rng mix = {*digest ^ got_bits(x, i)};
         *digest = um_rng_next(&mix);
     }
 }
@@ -372,23 +406,39 @@ static void add_to_digest(const bench *b, uint64_t *digest)
 /* ---- one case -----------------------------------------------------------------------------------
  */
 
+static um_status ask_oracle(const bench *b)
+{
+    um_array in[UM_OP_MAX_INPUTS], out[UM_OP_MAX_OUTPUTS] = {{0}};
+    um_expect *expect[UM_OP_MAX_OUTPUTS];
+    for (int32_t k = 0; k < b->op.in_count; k++) in[k] = b->in[k].array;
+    for (int32_t k = 0; k < b->op.out_count; k++) {
+        const um_view *view = b->out[k].view;
+        out[k].dtype = view->dtype;
+        out[k].rank = view->rank;
+        memcpy(out[k].shape, view->shape, sizeof view->shape);
+        out[k].count = um_view_count(view);
+        expect[k] = b->out[k].expect;
+    }
+    return um_oracle_run(&b->op, in, out, expect);
+}
+
 static um_status run_and_judge(bench *b, bool *good, uint64_t *digest)
 {
-    um_array in[UM_OP_MAX_INPUTS], out = {.dtype = b->out.view->dtype, .rank = b->out.view->rank};
-    for (int32_t k = 0; k < b->op.in_count; k++) in[k] = b->in[k].array;
-    memcpy(out.shape, b->out.view->shape, sizeof out.shape);
-    out.count = um_view_count(b->out.view);
-    um_status status = um_oracle_run(&b->op, in, &out, b->expect);
+    um_status status = ask_oracle(b);
     *good = false;
     if (status == UM_OK) status = upload_all(b);
     if (status == UM_OK) status = run_op(b);
     if (status == UM_OK) status = read_back(b);
     if (status != UM_OK) return status;
-    *good = judge_elements(b);
-    add_to_digest(b, digest);
+    *good = true;
+    for (int32_t k = 0; k < b->op.out_count; k++) {
+        *good = *good && judge_elements(b, k);
+        add_to_digest(&b->out[k], digest);
+    }
     if (*good && b->it->variant == UM_VARIANT_PACKED && b->it->round == UM_ROUND_RANDOM)
         status = judge_again(b, good);
-    if (status == UM_OK && *good) *good = judge_padding(b);
+    for (int32_t k = 0; k < b->op.out_count && status == UM_OK; k++)
+        *good = *good && judge_padding(b, &b->out[k]);
     return status == UM_OK && *good ? judge_inputs(b, good) : status;
 }
 

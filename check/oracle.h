@@ -85,10 +85,11 @@ int32_t um_oracle_map_arity(um_op_id op);
 /* Gives bool whatever the inputs are. */
 bool um_oracle_map_is_test(um_op_id op);
 
-/* Fills expect[0 .. out->count - 1] for the whole op. in[] are op->in_count arrays; out has dtype
- * and shape. One a family; um_oracle_run picks it. OUT_OF_MEMORY. */
+/* Fills expect[k][0 .. out[k].count - 1] for each output k of the whole op. in[] are op->in_count
+ * arrays, out[] op->out_count with dtype and shape. OUT_OF_MEMORY. */
 um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out,
-                        um_expect *expect);
+                        um_expect *const *expect);
+/* The families it picks from; these have one output. */
 um_status um_oracle_map(const um_op *op, const um_array *in, const um_array *out,
                         um_expect *expect);
 um_status um_oracle_reduce(const um_op *op, const um_array *in, const um_array *out,

@@ -62,24 +62,26 @@ um_status um_oracle_move(const um_op *op, const um_array *in, const um_array *ou
     return UM_OK;
 }
 
-um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out, um_expect *expect)
+um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out,
+                        um_expect *const *expect)
 {
     switch (op->id) {
     case UM_OP_COPY:
     case UM_OP_FILL:
     case UM_OP_ARANGE:
-    case UM_OP_EMBEDDING: return um_oracle_move(op, in, out, expect);
+    case UM_OP_EMBEDDING: return um_oracle_move(op, in, out, expect[0]);
     case UM_OP_CUMSUM:
     case UM_OP_CUMPROD:
-    case UM_OP_CUMMAX: return um_oracle_scan(op, in, out, expect);
-    case UM_OP_MATMUL: return um_oracle_matmul(op, in, out, expect);
+    case UM_OP_CUMMAX: return um_oracle_scan(op, in, out, expect[0]);
+    case UM_OP_MATMUL: return um_oracle_matmul(op, in, out, expect[0]);
     case UM_OP_SOFTMAX:
     case UM_OP_LOG_SOFTMAX:
     case UM_OP_RMS_NORM:
-    case UM_OP_ROPE: return um_oracle_norm(op, in, out, expect);
-    case UM_OP_ATTENTION: return um_oracle_attention(op, in, out, expect);
+    case UM_OP_ROPE: return um_oracle_norm(op, in, out, expect[0]);
+    case UM_OP_ATTENTION: return um_oracle_attention(op, in, out, expect[0]);
     default: break;
     }
     bool reduces = op->id >= UM_OP_SUM && op->id <= UM_OP_STD;
-    return reduces ? um_oracle_reduce(op, in, out, expect) : um_oracle_map(op, in, out, expect);
+    return reduces ? um_oracle_reduce(op, in, out, expect[0])
+                   : um_oracle_map(op, in, out, expect[0]);
 }
