@@ -9,6 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define F64_INF ((double)INFINITY)
+#define F64_NAN ((double)NAN)
+
 /* The kernel set under test: the base one, or the one this processor gets. */
 static bool use_base_set = true;
 static um_cpu_exec exec_one = {.lanes = 1};

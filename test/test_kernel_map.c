@@ -114,8 +114,8 @@ static void sweep_f32(const struct function *f, uint64_t step)
 static void sweep_f64(const struct function *f)
 {
     static double x[SWEEP], y[SWEEP];
-    static const double special[] = {0.0,    -0.0,    1,     -1,     INFINITY, -INFINITY, NAN,
-                                     5e-324, -5e-324, 1e308, -1e308, 709.78,   -745.1,    1e22};
+    static const double special[] = {0.0,    -0.0,    1,     -1,     F64_INF, -F64_INF, F64_NAN,
+                                     5e-324, -5e-324, 1e308, -1e308, 709.78,  -745.1,   1e22};
     double worst = 0, worst_x = 0;
     for (int round = 0; round < 4; round++) {
         double range = (double[]){1, 10, 800, 1e6}[round];
@@ -147,11 +147,11 @@ static void test_functions(void)
 
 static double max_of(double a, double b)
 {
-    return isnan(a) || isnan(b) ? (double)NAN : a == b ? (signbit(a) ? b : a) : fmax(a, b);
+    return isnan(a) || isnan(b) ? F64_NAN : a == b ? (signbit(a) ? b : a) : fmax(a, b);
 }
 static double min_of(double a, double b)
 {
-    return isnan(a) || isnan(b) ? (double)NAN : a == b ? (signbit(a) ? a : b) : fmin(a, b);
+    return isnan(a) || isnan(b) ? F64_NAN : a == b ? (signbit(a) ? a : b) : fmin(a, b);
 }
 static double add_of(double a, double b) { return a + b; }
 static double sub_of(double a, double b) { return a - b; }
@@ -165,8 +165,7 @@ static double remainder_of(double a, double b)
 static double logaddexp_of(double a, double b)
 {
     if (a == b) return a + log(2);
-    return fmax(a, b) + log1p(exp(fmin(a, b) - fmax(a, b))) +
-           (isnan(a) || isnan(b) ? (double)NAN : 0);
+    return fmax(a, b) + log1p(exp(fmin(a, b) - fmax(a, b))) + (isnan(a) || isnan(b) ? F64_NAN : 0);
 }
 static double eq_of(double a, double b) { return a == b; }
 static double ne_of(double a, double b) { return a != b; }
@@ -205,8 +204,9 @@ static const struct pair {
     {UM_OP_LOGICAL_XOR, xor_of},
 };
 
-static const double pair_values[] = {0.0,  -0.0,  1,    -1,    0.5,      -2.5,      3,   -3,   7.25,
-                                     1e-3, 100.5, 1e20, -1e20, INFINITY, -INFINITY, NAN, 1e-40};
+static const double pair_values[] = {0.0,   -0.0,    1,        -1,      0.5,   -2.5,
+                                     3,     -3,      7.25,     1e-3,    100.5, 1e20,
+                                     -1e20, F64_INF, -F64_INF, F64_NAN, 1e-40};
 enum { PAIR_VALUES = UM_COUNT_OF(pair_values), PAIRS = PAIR_VALUES * PAIR_VALUES };
 
 static bool same(double got, double want)

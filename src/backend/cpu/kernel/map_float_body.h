@@ -122,17 +122,8 @@ UM_INLINE FV op_add(FV a, FV b) { return a + b; }
 UM_INLINE FV op_sub(FV a, FV b) { return a - b; }
 UM_INLINE FV op_mul(FV a, FV b) { return a * b; }
 UM_INLINE FV op_div(FV a, FV b) { return a / b; }
-/* Equal values differ at most in the sign of zero; unordered ones add up to NaN. */
-UM_INLINE FV op_max(FV a, FV b)
-{
-    FV other = F(select)(a == b, (FV)((UV)a & (UV)b), a + b);
-    return F(select)(a > b, a, F(select)(a < b, b, other));
-}
-UM_INLINE FV op_min(FV a, FV b)
-{
-    FV other = F(select)(a == b, (FV)((UV)a | (UV)b), a + b);
-    return F(select)(a < b, a, F(select)(a > b, b, other));
-}
+UM_INLINE FV op_max(FV a, FV b) { return F(max)(a, b); }
+UM_INLINE FV op_min(FV a, FV b) { return F(min)(a, b); }
 UM_INLINE FV op_pow(FV a, FV b) { return lanes_2(a, b, pow); }
 UM_INLINE FV op_atan2(FV a, FV b) { return lanes_2(a, b, atan2); }
 UM_INLINE FV op_hypot(FV a, FV b) { return lanes_2(a, b, hypot); }

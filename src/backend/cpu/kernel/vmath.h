@@ -36,6 +36,29 @@ UM_INLINE vf64 vf64_limit(vf64 x, double low, double high)
     return vf64_select(x < low, vf64_set(low), x);
 }
 
+/* NaN if either is; +0 is larger than -0. Equal values differ at most in the sign of zero, and
+ * unordered ones add up to NaN. */
+UM_INLINE vf32 vf32_max(vf32 a, vf32 b)
+{
+    vf32 other = vf32_select(a == b, (vf32)((vu32)a & (vu32)b), a + b);
+    return vf32_select(a > b, a, vf32_select(a < b, b, other));
+}
+UM_INLINE vf32 vf32_min(vf32 a, vf32 b)
+{
+    vf32 other = vf32_select(a == b, (vf32)((vu32)a | (vu32)b), a + b);
+    return vf32_select(a < b, a, vf32_select(a > b, b, other));
+}
+UM_INLINE vf64 vf64_max(vf64 a, vf64 b)
+{
+    vf64 other = vf64_select(a == b, (vf64)((vu64)a & (vu64)b), a + b);
+    return vf64_select(a > b, a, vf64_select(a < b, b, other));
+}
+UM_INLINE vf64 vf64_min(vf64 a, vf64 b)
+{
+    vf64 other = vf64_select(a == b, (vf64)((vu64)a | (vu64)b), a + b);
+    return vf64_select(a < b, a, vf64_select(a > b, b, other));
+}
+
 /* The C library's function on each lane. */
 UM_INLINE vf64 vf64_lanes(vf64 x, double (*fn)(double))
 {
