@@ -27,7 +27,8 @@ typedef struct um_check_options {
     /* An op's name, a glob over case names (* and ?), or part of one. NULL or "": every case. */
     const char *pattern;
     uint64_t seed;
-    void (*on_case)(void *user, const um_check_case *result); /* may be NULL */
+    /* May be NULL. Called from several threads, one at a time. */
+    void (*on_case)(void *user, const um_check_case *result);
     void *user;
 } um_check_options;
 
@@ -36,8 +37,8 @@ typedef struct um_check_result {
     uint64_t digest; /* of every output bit: equal for equal device, pattern and seed */
 } um_check_result;
 
-/* Runs the cases. NOT_FOUND: no case has such a name. OUT_OF_MEMORY. Failed cases are no error of
- * the call. */
+/* Runs the cases, on every processor, each thread with a stream of its own. NOT_FOUND: no case has
+ * such a name. OUT_OF_MEMORY. Failed cases are no error of the call. */
 um_status um_check_run(const um_check_options *options, um_check_result *out);
 
 /* Whether the pattern picks the case. */

@@ -3,9 +3,19 @@
  */
 #include "check/inside.h"
 
-#include <stdio.h>
+#include "base/os.h"
 
-enum { NAME_SIZE = 256, DETAIL_SIZE = 1024, BIG = 16384, DTYPE_END = UM_BOOL + 1 };
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    NAME_SIZE = 256,
+    DETAIL_SIZE = 1024,
+    BIG = 16384,
+    FEW = 24,
+    MAX_WORKERS = 8,
+    DTYPE_END = UM_BOOL + 1
+};
 
 /* ---- names --------------------------------------------------------------------------------------
  */
@@ -84,76 +94,97 @@ static bool variant_applies(const um_op_row *row, const um_sample *sample, um_va
     return false;
 }
 
-/* Packed views see every round; the others plain and special values; of a big sample only plain
+/* Packed views see every round. The other views take turns with plain and special values, by the
+ * sample's number; past the first samples they take turns altogether. Of a big sample only plain
  * values are tried, packed and mixed. */
-static bool case_applies(const um_op_row *row, const um_sample *sample, um_variant variant,
-                         um_round round)
+static bool case_applies(const um_op_row *row, const um_sample *sample, int32_t index,
+                         um_variant variant, um_round round)
 {
-    bool map = row->family == UM_FAMILY_MAP;
+    um_round special = row->family == UM_FAMILY_MAP ? UM_ROUND_SPECIALS : UM_ROUND_RARE;
     if (!round_applies(sample, round) || !variant_applies(row, sample, variant)) return false;
     if (count_elements(&sample->op) > BIG)
         return round == UM_ROUND_RANDOM &&
                (variant == UM_VARIANT_PACKED || variant == UM_VARIANT_MIXED);
     if (variant == UM_VARIANT_PACKED) return true;
     if (round == UM_ROUND_BAD_INDEX) return variant == UM_VARIANT_MIXED;
-    return round == UM_ROUND_RANDOM || round == (map ? UM_ROUND_SPECIALS : UM_ROUND_RARE);
+    if (index >= FEW && index % (UM_VARIANT_COUNT - 1) + 1 != (int32_t)variant) return false;
+    bool turn = (index + (int32_t)variant) % 2 != 0 && round_applies(sample, special);
+    return round == (turn ? special : UM_ROUND_RANDOM);
 }
 
 /* ---- walking ------------------------------------------------------------------------------------
  */
 
-typedef struct walk {
+/* What the workers share. */
+typedef struct shared {
     const um_check_options *options;
     um_check_result *result;
-    um_stream *stream; /* NULL: only count */
+    um_mutex lock; /* of result, done, error, and of the calls to on_case */
     int64_t total, done;
+    int32_t worker_count;
+    um_error error; /* the first that ended a worker; code OK: none */
+} shared;
+
+/* Each worker walks the whole table and takes every worker_count'th case. */
+typedef struct worker {
+    shared *all;
+    um_stream *stream; /* NULL: only counts */
+    int64_t count;     /* cases seen so far */
+    int32_t number;
+    bool started;
+    um_thread thread;
     char name[NAME_SIZE], detail[DETAIL_SIZE];
-} walk;
+} worker;
 
-static void report(walk *w, um_check_outcome outcome)
+/* Returns the error that ended another worker, if any. */
+static um_status report(worker *w, um_check_outcome outcome, uint64_t digest)
 {
-    um_check_case result = {w->name, outcome, w->detail, ++w->done, w->total};
-    w->result->passed += outcome == UM_CHECK_PASSED;
-    w->result->failed += outcome == UM_CHECK_FAILED;
-    w->result->skipped += outcome == UM_CHECK_SKIPPED;
-    if (w->options->on_case) w->options->on_case(w->options->user, &result);
-}
-
-static um_status visit_case(walk *w, um_case *it, um_dtype dtype, int32_t index)
-{
-    snprintf(w->name, sizeof w->name, "%s/%s/%d:%s/%s/%s", it->row->name, um_dtype_name(dtype),
-             (int)index, it->sample->label, um_variant_name(it->variant), um_round_name(it->round));
-    if (!um_check_matches(w->options->pattern, it->row->name, w->name)) return UM_OK;
-    if (!w->stream) {
-        w->total++;
-        return UM_OK;
-    }
-    um_check_outcome outcome;
-    um_status status = um_case_run(it, &outcome, w->detail, sizeof w->detail, &w->result->digest);
-    if (status == UM_OK) report(w, outcome);
+    shared *all = w->all;
+    um_mutex_lock(&all->lock);
+    um_check_case result = {w->name, outcome, w->detail, ++all->done, all->total};
+    all->result->passed += outcome == UM_CHECK_PASSED;
+    all->result->failed += outcome == UM_CHECK_FAILED;
+    all->result->skipped += outcome == UM_CHECK_SKIPPED;
+    all->result->digest += digest; /* in any order */
+    if (all->options->on_case) all->options->on_case(all->options->user, &result);
+    um_status status = all->error.code;
+    um_mutex_unlock(&all->lock);
     return status;
 }
 
-static um_status visit_sample(walk *w, const um_op_row *row, um_dtype dtype, int32_t index,
+static um_status visit_case(worker *w, um_case *it, um_dtype dtype, int32_t index)
+{
+    snprintf(w->name, sizeof w->name, "%s/%s/%d:%s/%s/%s", it->row->name, um_dtype_name(dtype),
+             (int)index, it->sample->label, um_variant_name(it->variant), um_round_name(it->round));
+    if (!um_check_matches(w->all->options->pattern, it->row->name, w->name)) return UM_OK;
+    int64_t number = w->count++;
+    if (!w->stream || number % w->all->worker_count != w->number) return UM_OK;
+    um_check_outcome outcome;
+    uint64_t digest = um_rng_make(0, w->name).state;
+    um_status status = um_case_run(it, &outcome, w->detail, sizeof w->detail, &digest);
+    return status == UM_OK ? report(w, outcome, digest) : status;
+}
+
+static um_status visit_sample(worker *w, const um_op_row *row, um_dtype dtype, int32_t index,
                               const um_sample *sample)
 {
     um_case it = {.row = row,
                   .sample = sample,
                   .name = w->name,
                   .stream = w->stream,
-                  .seed = w->options->seed};
+                  .seed = w->all->options->seed};
     for (int v = 0; v < UM_VARIANT_COUNT; v++)
         for (int r = 0; r < UM_ROUND_COUNT; r++) {
             it.variant = (um_variant)v;
             it.round = (um_round)r;
-            if (!case_applies(row, sample, it.variant, it.round)) continue;
+            if (!case_applies(row, sample, index, it.variant, it.round)) continue;
             um_status status = visit_case(w, &it, dtype, index);
             if (status != UM_OK) return status;
         }
     return UM_OK;
 }
 
-static um_status visit_dtype(walk *w, const um_op_row *row, um_dtype dtype)
+static um_status visit_dtype(worker *w, const um_op_row *row, um_dtype dtype)
 {
     um_status status = UM_OK;
     for (int32_t index = 0; status == UM_OK; index++) {
@@ -164,7 +195,7 @@ static um_status visit_dtype(walk *w, const um_op_row *row, um_dtype dtype)
     return status;
 }
 
-static um_status visit_all(walk *w)
+static um_status visit_all(worker *w)
 {
     um_status status = UM_OK;
     for (um_op_id id = 1; id <= um_op_count(); id++) {
@@ -175,15 +206,54 @@ static um_status visit_all(walk *w)
     return status;
 }
 
+/* ---- running ------------------------------------------------------------------------------------
+ */
+
+static void work(void *arg)
+{
+    worker *w = arg;
+    um_status status = um_stream_create(w->all->options->device, &w->stream);
+    if (status == UM_OK) status = visit_all(w);
+    um_stream_release(w->stream);
+    um_mutex_lock(&w->all->lock);
+    if (status != UM_OK && w->all->error.code == UM_OK) {
+        w->all->error = *um_last_error();
+        w->all->error.code = status;
+    }
+    um_mutex_unlock(&w->all->lock);
+}
+
+/* The first worker is this thread; one whose thread does not start is done here, too. */
+static void run_workers(worker *workers, int32_t count)
+{
+    for (int32_t i = 1; i < count; i++)
+        workers[i].started =
+            um_thread_start(&workers[i].thread, work, &workers[i], "check") == UM_OK;
+    for (int32_t i = 0; i < count; i++)
+        if (!workers[i].started) work(&workers[i]);
+    for (int32_t i = 1; i < count; i++)
+        if (workers[i].started) um_thread_join(workers[i].thread);
+}
+
 um_status um_check_run(const um_check_options *options, um_check_result *out)
 {
     *out = (um_check_result){0};
-    walk w = {.options = options, .result = out};
-    um_status status = visit_all(&w);
-    if (status == UM_OK && w.total == 0)
-        return UM_FAIL(UM_NOT_FOUND, "check: no case matches '%s'", options->pattern);
-    if (status == UM_OK) status = um_stream_create(options->device, &w.stream);
-    if (status == UM_OK) status = visit_all(&w);
-    um_stream_release(w.stream);
+    shared all = {.options = options, .result = out};
+    all.worker_count = UM_MIN(um_os_cpu_count(), MAX_WORKERS);
+    worker *workers = calloc(MAX_WORKERS, sizeof *workers);
+    if (!workers) return UM_FAIL(UM_OUT_OF_MEMORY, "check: no memory");
+    for (int32_t i = 0; i < all.worker_count; i++) workers[i] = (worker){.all = &all, .number = i};
+    um_status status = visit_all(&workers[0]);
+    all.total = workers[0].count;
+    workers[0].count = 0;
+    if (status == UM_OK && all.total == 0)
+        status = UM_FAIL(UM_NOT_FOUND, "check: no case matches '%s'", options->pattern);
+    if (status == UM_OK) status = um_mutex_init(&all.lock);
+    if (status == UM_OK) {
+        run_workers(workers, all.worker_count);
+        um_mutex_destroy(&all.lock);
+        if (all.error.code != UM_OK) status = um_fail_again(&all.error);
+    }
+    free(workers);
     return status;
 }

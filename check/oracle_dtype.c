@@ -4,6 +4,7 @@
 #include "check/oracle.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef enum special {
     INF_NAN,  /* IEEE 754: the top exponent holds inf and NaN */
@@ -16,19 +17,36 @@ typedef enum special {
 typedef struct float_format {
     int exp_bits, man_bits, bias;
     special special;
+    double max;
 } float_format;
 
 static const float_format *get_format(um_dtype dtype)
 {
     static const float_format formats[] = {
-        [UM_F64] = {11, 52, 1023, INF_NAN},  [UM_F32] = {8, 23, 127, INF_NAN},
-        [UM_F16] = {5, 10, 15, INF_NAN},     [UM_BF16] = {8, 7, 127, INF_NAN},
-        [UM_F8E4M3FN] = {4, 3, 7, NAN_ONES}, [UM_F8E4M3FNUZ] = {4, 3, 8, NAN_80},
-        [UM_F8E5M2] = {5, 2, 15, INF_NAN},   [UM_F8E5M2FNUZ] = {5, 2, 16, NAN_80},
-        [UM_F4E2M1] = {2, 1, 1, NONE},       [UM_F6E2M3] = {2, 3, 1, NONE},
-        [UM_F6E3M2] = {3, 2, 3, NONE},       [UM_F8E8M0] = {8, 0, 127, POWER},
+        [UM_F64] = {11, 52, 1023, INF_NAN, 0x1.fffffffffffffp1023},
+        [UM_F32] = {8, 23, 127, INF_NAN, 0x1.fffffep127},
+        [UM_F16] = {5, 10, 15, INF_NAN, 65504},
+        [UM_BF16] = {8, 7, 127, INF_NAN, 0x1.fep127},
+        [UM_F8E4M3FN] = {4, 3, 7, NAN_ONES, 448},
+        [UM_F8E4M3FNUZ] = {4, 3, 8, NAN_80, 240},
+        [UM_F8E5M2] = {5, 2, 15, INF_NAN, 57344},
+        [UM_F8E5M2FNUZ] = {5, 2, 16, NAN_80, 57344},
+        [UM_F4E2M1] = {2, 1, 1, NONE, 6},
+        [UM_F6E2M3] = {2, 3, 1, NONE, 7.5},
+        [UM_F6E3M2] = {3, 2, 3, NONE, 28},
+        [UM_F8E8M0] = {8, 0, 127, POWER, 0x1p127},
     };
     return &formats[dtype];
+}
+
+/* 2^exp; the usual exponents without a call. */
+static double power_of_2(int exp)
+{
+    double value = 0;
+    uint64_t bits = (uint64_t)(exp + 1023) << 52;
+    if (exp < -1022 || exp > 1023) return ldexp(1, exp);
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 bool um_oracle_is_float(um_dtype dtype) { return dtype >= UM_F64 && dtype <= UM_F8E8M0; }
@@ -63,8 +81,9 @@ static double decode_float(const float_format *f, uint64_t bits)
         return man ? (double)NAN : (double)(negative ? -INFINITY : INFINITY);
     if (f->special == NAN_ONES && exp == exp_ones && man == man_ones) return (double)NAN;
     if (f->special == NAN_80 && negative && !exp && !man) return (double)NAN;
-    double size = exp ? ldexp((double)(man | (man_ones + 1)), (int)exp - f->bias - f->man_bits)
-                      : ldexp((double)man, 1 - f->bias - f->man_bits);
+    double size =
+        exp ? (double)(man | (man_ones + 1)) * power_of_2((int)exp - f->bias - f->man_bits)
+            : ldexp((double)man, 1 - f->bias - f->man_bits);
     return negative ? -size : size;
 }
 
@@ -94,23 +113,16 @@ static uint64_t encode_float(const float_format *f, double value)
                    (uint64_t)ldexp(size, f->man_bits - exp));
 }
 
-double um_oracle_max(um_dtype dtype)
-{
-    const float_format *f = get_format(dtype);
-    int top = (1 << f->exp_bits) - 1 - (f->special == INF_NAN || f->special == POWER) - f->bias;
-    double steps = ldexp(2, f->man_bits) - 1 - (f->special == NAN_ONES);
-    return ldexp(steps, top - f->man_bits);
-}
+double um_oracle_max(um_dtype dtype) { return get_format(dtype)->max; }
 
 double um_oracle_ulp(um_dtype dtype, long double value)
 {
     const float_format *f = get_format(dtype);
     int exp = 1 - f->bias;
-    if (isinf(value) || fabsl(value) > (long double)um_oracle_max(dtype))
-        exp = ilogb(um_oracle_max(dtype));
-    else if (value != 0 && !isnan(value) && ilogbl(value) > exp)
-        exp = ilogbl(value);
-    return ldexp(1, exp - f->man_bits);
+    long double size = fabsl(value);
+    if (size > (long double)f->max) size = (long double)f->max;
+    if (size > 0 && ilogbl(size) > exp) exp = ilogbl(size); /* not for NaN */
+    return power_of_2(exp - f->man_bits);
 }
 
 double um_oracle_eps(um_dtype dtype) { return um_oracle_ulp(dtype, 1); }
@@ -124,22 +136,26 @@ static double round_power(long double value)
     return ldexp(1, exp < -127 ? -127 : exp > 127 ? 127 : exp);
 }
 
+/* |value|, not NaN, to the nearest multiple of the step that the format has there. */
+static double round_size(const float_format *f, long double size)
+{
+    if (size > 2 * (long double)f->max) return (double)INFINITY;
+    int exp = 1 - f->bias;
+    if (size > 0 && ilogbl(size) > exp) exp = ilogbl(size);
+    long double step = (long double)power_of_2(exp - f->man_bits);
+    long double rounded = rintl(size / step) * step;
+    return rounded > (long double)f->max ? (double)INFINITY : (double)rounded;
+}
+
 double um_oracle_round(um_dtype dtype, long double value)
 {
+    const float_format *f = get_format(dtype);
     if (dtype == UM_F64) return (double)value; /* the compiler's own, also rounded once */
     if (dtype == UM_F32) return (double)(float)value;
-    const float_format *f = get_format(dtype);
-    double max = um_oracle_max(dtype);
     if (f->special == POWER) return round_power(value);
-    if (isnan(value)) return f->special == NONE ? max : (double)NAN;
-    double size = (double)INFINITY;
-    if (!isinf(value)) {
-        int quantum = -f->man_bits;
-        quantum += value != 0 && ilogbl(value) > 1 - f->bias ? ilogbl(value) : 1 - f->bias;
-        long double rounded = ldexpl(rintl(ldexpl(fabsl(value), -quantum)), quantum);
-        size = rounded > (long double)max ? (double)INFINITY : (double)rounded;
-    }
-    if (isinf(size) && f->special != INF_NAN) size = max;
+    if (isnan(value)) return f->special == NONE ? f->max : (double)NAN;
+    double size = round_size(f, fabsl(value));
+    if (isinf(size) && f->special != INF_NAN) size = f->max;
     if (size == 0 && f->special == NAN_80) return 0;
     return signbit(value) ? -size : size;
 }
