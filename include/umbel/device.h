@@ -132,7 +132,8 @@ UM_API um_device *um_stream_device(um_stream *stream);
 
 UM_API UM_MUST_CHECK um_status um_record(um_stream *stream, um_event *out);
 /* Later work of the stream starts after the event, of any stream of any device. Does not block the
- * caller when both are of one device. */
+ * caller when both are of one device. If the work before the event failed, the stream fails with
+ * that error (of another device: the call returns it). */
 UM_API UM_MUST_CHECK um_status um_wait(um_stream *stream, um_event event);
 /* OK: complete. NOT_READY. Or the error of its stream. Makes no sound: NOT_READY leaves the last
  * error as it was. */
