@@ -331,6 +331,13 @@ static void test_free_async(void)
     CHECK_OK(um_alloc(device, 100, &ptr[0]));
     CHECK_FAILS(um_free_async(stream, ptr[0] + 4), UM_INVALID_ARGUMENT, "not their start");
     CHECK_OK(um_free_async(stream, ptr[0]));
+    /* When memory is short, what waits to be freed is enough. */
+    um_status marker = UM_FAIL(UM_CANCELLED, "marker");
+    um_mem_fail_at(1, false);
+    CHECK_OK(um_alloc(device, 100, &ptr[0]));
+    CHECK(um_mem_failed() && device->pending_first == device->pending_count);
+    um_mem_fail_at(0, false);
+    CHECK(marker == UM_CANCELLED && um_last_error()->code == UM_CANCELLED);
     um_stream_release(stream);
     um_device_release(device);
     CHECK(um_mem_live_count() == blocks);
