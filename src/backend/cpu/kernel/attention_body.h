@@ -3,13 +3,15 @@
  * tile_body.h, dot_body.h and exp_body.h.
  *
  * Keys are taken in blocks. A query's state is the largest score so far and the sum of exp(score -
- * largest); what it has summed of v is rescaled when the largest grows. Masked scores are -inf and
- * weigh 0, and what weighs 0 is not multiplied with v, so a NaN in a masked value stays out.
+ * largest); what it has summed of v is rescaled when the largest grows. A masked key weighs -0 and
+ * is not multiplied with v, so a NaN in a masked value stays out, and one in a seen value does not.
  *
  * Few queries are done row by row on k and v where they lie; more in blocks of packed products. */
 #ifndef ATTENTION_KEYS
 #define ATTENTION_KEYS    128 /* a block */
 #define ATTENTION_QUERIES 96  /* a block: 16 slivers */
+#define REAL_MASKED                                                                                \
+    (-(REAL)0) /* the weight of a masked key; of the others only a NaN may have a sign */
 #endif
 
 typedef struct REAL_FN(query) {
@@ -31,8 +33,8 @@ UM_INLINE void REAL_FN(scale_scores)(const attention_job *job, REAL *s, int64_t 
 }
 
 /* Adds the bias of keys first .. first + n - 1, or masks; whether some key is left. */
-static bool REAL_FN(add_bias)(const attention_job *job, int64_t bias_at, int64_t first, REAL *s,
-                              int64_t n)
+static bool REAL_FN(add_bias)(const attention_job *job, int64_t bias_at, int64_t first, int64_t n,
+                              REAL *s, bool *masked)
 {
     REAL buffer[ATTENTION_KEYS];
     const um_view *bias = job->bias;
@@ -40,9 +42,9 @@ static bool REAL_FN(add_bias)(const attention_job *job, int64_t bias_at, int64_t
     um_load(REAL_CLASS, buffer, bias->dtype, (const void *)(uintptr_t)bias->ptr,
             bias_at + first * bias->stride[3], bias->stride[3], n);
     for (int64_t i = 0; i < n; i++) {
-        bool masked = is_mask ? buffer[i] == 0 : buffer[i] == (REAL)-INFINITY;
-        seen = seen || !masked;
-        s[i] = masked ? (REAL)-INFINITY : is_mask ? s[i] : s[i] + buffer[i];
+        masked[i] = is_mask ? buffer[i] == 0 : buffer[i] == (REAL)-INFINITY;
+        seen = seen || !masked[i];
+        s[i] = masked[i] ? (REAL)-INFINITY : is_mask ? s[i] : s[i] + buffer[i];
     }
     return seen;
 }
@@ -54,34 +56,45 @@ static bool REAL_FN(has_nan)(const REAL *s, int64_t n)
     return false;
 }
 
-/* Turns the q k^T of n keys from `first` on, of which the query sees `range`, into weights in
- * place. Gives the factor for what the query has summed before. */
-static REAL REAL_FN(weigh)(const attention_job *job, int64_t bias_at, int64_t first, int64_t n,
-                           key_range range, REAL *s, REAL_FN(query) * query)
+/* Turns the scores of n keys into weights in place. Gives the factor for what the query has summed
+ * before. */
+static REAL REAL_FN(weigh_seen)(int64_t n, REAL *s, REAL_FN(query) * query)
 {
-    int64_t from = UM_MAX(range.first - first, 0), end = UM_MIN(range.end - first, n);
-    bool seen = from < end;
-    if (seen) {
-        REAL_FN(scale_scores)(job, s, n);
-        if (job->bias) seen = REAL_FN(add_bias)(job, bias_at, first + from, s + from, end - from);
-        query->seen = query->seen || seen;
-    }
-    if (!seen) from = end = 0;
-    for (int64_t i = 0; i < from; i++) s[i] = 0;
-    for (int64_t i = end; i < n; i++) s[i] = 0;
-    if (!seen) return 1;
-    REAL old = query->max, max = REAL_FN(line_max)(s + from, end - from);
+    REAL old = query->max, max = REAL_FN(line_max)(s, n);
     if (!(max > old)) max = old;
     if (max == (REAL)-INFINITY) { /* nothing but -inf so far, or NaN */
-        if (REAL_FN(has_nan)(s + from, end - from)) query->sum = (REAL)NAN;
-        for (int64_t i = from; i < end; i++) s[i] = 0;
+        if (REAL_FN(has_nan)(s, n)) query->sum = (REAL)NAN;
+        for (int64_t i = 0; i < n; i++) s[i] = 0;
         return 1;
     }
     REAL factor = 1;
     if (old != max) factor = VREAL_FN(exp)(VREAL_FN(set)(old - max))[0];
-    REAL part = REAL_FN(block_exp)(s + from, s + from, end - from, max);
+    REAL part = REAL_FN(block_exp)(s, s, n, max);
     query->max = max;
     query->sum = query->sum * factor + part;
+    return factor;
+}
+
+/* The same from the q k^T of n keys from `first` on, of which the query sees `range` by position.
+ */
+static REAL REAL_FN(weigh)(const attention_job *job, int64_t bias_at, int64_t first, int64_t n,
+                           key_range range, REAL *s, REAL_FN(query) * query)
+{
+    bool masked[ATTENTION_KEYS];
+    int64_t from = UM_MAX(range.first - first, 0), end = UM_MIN(range.end - first, n);
+    bool seen = from < end;
+    REAL factor = 1;
+    if (seen) REAL_FN(scale_scores)(job, s, n);
+    if (seen && job->bias)
+        seen = REAL_FN(add_bias)(job, bias_at, first + from, end - from, s + from, masked + from);
+    if (seen)
+        factor = REAL_FN(weigh_seen)(end - from, s + from, query);
+    else
+        from = end = 0;
+    query->seen = query->seen || seen;
+    for (int64_t i = 0; i < from; i++) s[i] = REAL_MASKED;
+    for (int64_t i = from; job->bias && i < end; i++) s[i] = masked[i] ? REAL_MASKED : s[i];
+    for (int64_t i = end; i < n; i++) s[i] = REAL_MASKED;
     return factor;
 }
 
@@ -101,8 +114,8 @@ static void REAL_FN(put_row)(const attention_job *job, int64_t out_at, REAL *sum
              REAL_CLASS, sum, job->dv);
 }
 
-/* sum[i] = sum[i] * factor + weights times n rows of v from row `first` on; rows that weigh 0 are
- * not looked at. buffer: n * dv, for rows that cannot be read in place. */
+/* sum[i] = sum[i] * factor + weights times n rows of v from row `first` on, but those of
+ * masked keys. buffer: n * dv, for rows that cannot be read in place. */
 static void REAL_FN(add_values)(const attention_job *job, int64_t v_at, int64_t first, int64_t n,
                                 const REAL *weight, REAL factor, REAL *sum, REAL *buffer)
 {
@@ -122,7 +135,7 @@ static void REAL_FN(add_values)(const attention_job *job, int64_t v_at, int64_t 
         VREAL b = f * VREAL_FN(load)(sum + i + L), c = f * VREAL_FN(load)(sum + i + 2 * L);
         VREAL d = f * VREAL_FN(load)(sum + i + 3 * L);
         for (int64_t j = 0; j < n; j++) {
-            if (weight[j] == 0) continue;
+            if (__builtin_signbit(weight[j])) continue;
             VREAL w = VREAL_FN(set)(weight[j]);
             const REAL *row = rows + j * stride + i;
             a = VREAL_FN(fma)(w, VREAL_FN(load)(row), a);
@@ -137,7 +150,7 @@ static void REAL_FN(add_values)(const attention_job *job, int64_t v_at, int64_t 
         int64_t part = UM_MIN(job->dv - i, L);
         VREAL a = VREAL_FN(set)(factor) * REAL_FN(load_rest)(sum + i, part, 0);
         for (int64_t j = 0; j < n; j++) {
-            if (weight[j] == 0) continue;
+            if (__builtin_signbit(weight[j])) continue;
             const REAL *row = rows + j * stride + i;
             VREAL value = part == L ? VREAL_FN(load)(row) : REAL_FN(load_part)(row, part);
             a = VREAL_FN(fma)(VREAL_FN(set)(weight[j]), value, a);
@@ -272,7 +285,7 @@ static void REAL_FN(block_row)(const attention_job *job, const REAL_FN(block) * 
     }
 }
 
-/* ... where v holds inf or NaN, which a weight of 0 must not meet. */
+/* ... where v holds inf or NaN, which the weight of a masked key must not meet. */
 static void REAL_FN(block_values_slowly)(const attention_job *job, int64_t v_at, int64_t first,
                                          int64_t rows, int64_t n, REAL_FN(block) * b)
 {

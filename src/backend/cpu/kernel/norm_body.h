@@ -85,25 +85,38 @@ UM_INLINE void REAL_FN(line_scale)(const REAL *x, REAL *y, const REAL *w, int64_
     }
 }
 
-/* Where squares overflow, or are too small to hold their digits, the line is divided by its largest
- * magnitude m first: x / sqrt(mean(x^2) + eps) = (x / m) / sqrt(mean((x / m)^2) + eps / m^2). */
+/* Where squares overflow, or are too small to hold their digits, they are taken of x / d, d the
+ * largest magnitude (or the root of eps): root(x) = d * sqrt(mean((x / d)^2) + eps / d^2). A large
+ * root divides at once (its inverse may be no normal number); a small one in two steps (it may be
+ * none itself). */
+static void REAL_FN(line_rms_norm_far)(const REAL *x, REAL *y, const REAL *w, int64_t n, double eps,
+                                       REAL max)
+{
+    REAL d = max > 1 ? max : UM_MAX(max, (REAL)sqrt(eps));
+    double mean = (double)REAL_FN(line_squares)(x, n, d) / (double)n;
+    double eps_root = sqrt(eps) / (double)d;
+    double root = sqrt(mean + eps_root * eps_root);
+    if (max > 1)
+        REAL_FN(line_scale)(x, y, w, n, (REAL)((double)max * root), 1);
+    else
+        REAL_FN(line_scale)(x, y, w, n, d, (REAL)(1 / root));
+}
+
 static void REAL_FN(line_rms_norm)(const REAL *x, REAL *y, const REAL *w, int64_t n, double eps)
 {
     const REAL small = REAL_BITS == 32 ? (REAL)1e-30 : (REAL)1e-290;
-    REAL sum = REAL_FN(line_squares)(x, n, 1);
-    REAL max = 0;
-    if (sum < small * (REAL)n || sum == (REAL)INFINITY) max = REAL_FN(line_max_abs)(x, n);
-    if (max == 0 || max == (REAL)INFINITY) {
-        REAL factor = (REAL)(1 / sqrt((double)sum / (double)n + eps));
-        if (w)
-            REAL_FN(line_scale)(x, y, w, n, 1, factor);
-        else
-            REAL_FN(line_scale)(x, y, NULL, n, 1, factor);
+    REAL sum = REAL_FN(line_squares)(x, n, 1), max = 0;
+    bool tiny = sum < small * (REAL)n && eps < (double)small;
+    if (tiny || sum == (REAL)INFINITY) max = REAL_FN(line_max_abs)(x, n);
+    if (max > 0 && max < (REAL)INFINITY) {
+        REAL_FN(line_rms_norm_far)(x, y, w, n, eps, max);
         return;
     }
-    double mean = (double)REAL_FN(line_squares)(x, n, max) / (double)n;
-    double factor = 1 / sqrt(mean + eps / (double)max / (double)max);
-    REAL_FN(line_scale)(x, y, w, n, max, (REAL)factor);
+    REAL factor = (REAL)(1 / sqrt((double)sum / (double)n + eps));
+    if (w)
+        REAL_FN(line_scale)(x, y, w, n, 1, factor);
+    else
+        REAL_FN(line_scale)(x, y, NULL, n, 1, factor);
 }
 
 /* ---- lines first .. end - 1 of an op --------------------------------------------------------- */
