@@ -104,6 +104,8 @@ um_status um_oracle_norm(const um_op *op, const um_array *in, const um_array *ou
                          um_expect *expect);
 um_status um_oracle_attention(const um_op *op, const um_array *in, const um_array *out,
                               um_expect *expect);
+um_status um_oracle_conv(const um_op *op, const um_array *in, const um_array *out,
+                         um_expect *expect);
 
 /* The contract's bound on a sum of n addends: 8 log2(n) eps times the sum of their magnitudes. */
 double um_oracle_sum_bound(um_dtype work, int64_t n, long double magnitude);

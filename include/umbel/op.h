@@ -69,6 +69,19 @@ typedef struct um_map_program {
 enum { UM_ROPE_INTERLEAVED = 0, UM_ROPE_HALF_SPLIT = 1 };
 enum { UM_CAUSAL_NONE = 0, UM_CAUSAL_BOTTOM_RIGHT = 1, UM_CAUSAL_TOP_LEFT = 2 };
 
+enum { UM_CHANNELS_FIRST = 0, UM_CHANNELS_LAST = 1 }; /* NCHW, NHWC and their 1-D and 3-D kin */
+
+/* Spatial axes in order (W; H W; D H W): as many as the tensors' rank less 2; what stands beyond
+ * them is not looked at. */
+typedef struct um_conv_desc {
+    int32_t layout;                      /* of all but the filter, which is [K, C/G, ...] in both */
+    int32_t groups;                      /* divides C and K */
+    int32_t stride[3], dilation[3];      /* 1 or more */
+    int32_t pad_before[3], pad_after[3]; /* of the wide side, 0 or more */
+    int32_t transposed;                  /* the gradient's direction as the forward one */
+    int32_t output_padding[3];           /* transposed only: more at the end, less than stride */
+} um_conv_desc;
+
 /* The attributes of each op. Ops that are not named here have none. */
 typedef union um_attrs {
     struct {
@@ -113,12 +126,14 @@ typedef union um_attrs {
                            position */
         double softcap; /* 0: none; else scores become softcap * tanh(score / softcap) */
     } attention;
-    int64_t raw[4];
+    um_conv_desc conv; /* conv, conv_backward_data, conv_backward_filter */
+    int64_t raw[9];
 } um_attrs;
 
 /* Inputs of MAP ops have the output's shape and one dtype (where: a bool condition first; map: any
  * dtypes); an input is broadcast by strides of 0. */
-/* Trailing outputs that an op has beyond the first are optional: out_count says how many are wanted. */
+/* Trailing outputs that an op has beyond the first are optional: out_count says how many are
+ * wanted. */
 typedef struct um_op {
     um_op_id id;
     int32_t in_count;
@@ -140,8 +155,9 @@ UM_API const char *um_op_doc(um_op_id id);
 
 /* Sets dtype, rank, shape and row-major strides of every op->out from the inputs and attributes;
  * ptr stays. For ops with a FREE result the caller sets out[].dtype (and, for fill and arange, rank
- * and shape) first. INVALID_ARGUMENT with who, what, got, wanted when the inputs break the op's
- * rule. Touches no memory. */
+ * and shape) first; for conv_backward_data and conv_backward_filter rank and shape.
+ * INVALID_ARGUMENT with who, what, got, wanted when the inputs break the op's rule. Touches no
+ * memory. */
 UM_API UM_MUST_CHECK um_status um_op_infer(um_op *op);
 
 /* Checks a complete op: counts, ranks, sizes (overflow is an error), dtypes, shapes, attributes,

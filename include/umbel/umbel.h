@@ -4,6 +4,7 @@
 
 #include <umbel/backend.h>
 #include <umbel/base.h>
+#include <umbel/compute.h>
 #include <umbel/device.h>
 #include <umbel/llm.h>
 #include <umbel/op.h>

@@ -38,6 +38,9 @@ UM_RULE(softmax)
 UM_RULE(rms_norm)
 UM_RULE(rope)
 UM_RULE(attention)
+UM_RULE(conv)
+UM_RULE(conv_backward_data)
+UM_RULE(conv_backward_filter)
 #undef UM_RULE
 
 /* ---- for infer_ ---------------------------------------------------------------------------- */
