@@ -7,6 +7,7 @@ models=$(cd "$2" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
+[ -x "$umbel" ] || { echo "no program at $umbel"; exit 1; }
 unset UMBEL_DEVICE UMBEL_THREADS UMBEL_FAIL_ALLOC
 
 report() {
@@ -93,8 +94,11 @@ fails 1 'tok512.bin nor tokenizer.bin' "$work/alone/model.bin"
 fails 1 'no/such' "$model" --tokenizer no/such
 fails 1 "$model" "$model" --tokenizer "$model"
 fails 1 'no-such-device' "$model" --device no-such-device
-long=$(printf '%600s' '' | tr ' ' '!')
-fails 1 "at most the model's 512" "$model" --prompt "$long"
+printf '%600s' '' | tr ' ' '!' >"$work/long"
+"$umbel" generate "$model" --prompt - <"$work/long" >"$work/out" 2>"$work/err" &&
+    report 'a prompt longer than the context: wanted a failure'
+grep -qF "makes 602 tokens, wanted at most the model's 512" "$work/err" ||
+    report "a prompt longer than the context: $(cat "$work/err")"
 
 head -c 1000000 "$model" >"$work/short.bin"
 fails 1 'got 1000000 bytes, wanted 1056540' "$work/short.bin" --tokenizer "$tokenizer"
