@@ -10,6 +10,7 @@
 #include "backend/cpu/kernel/conv.h"
 
 um_status UM_ISA_FN(run_conv)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(run_conv_filter)(um_cpu_exec *exec, const um_op *op);
 
 /* Multiply-adds below which one thread is enough: 2M take ~50 us. */
 #define CONV_SHARED_WORK ((int64_t)1 << 21)
@@ -73,12 +74,12 @@ static int64_t count_taps(const conv_reach *reach)
 static void find_runs(conv_block *b, int64_t first, int64_t count)
 {
     int64_t index[CONV_AXES], rest = first;
-    for (int32_t a = CONV_INNER; a >= 0; a--) {
+    b->count = count;
+    b->runs = 0;
+    for (int32_t a = CONV_INNER; a >= 0 && count > 0; a--) {
         index[a] = rest % b->reach[a].count;
         rest /= b->reach[a].count;
     }
-    b->count = count;
-    b->runs = 0;
     for (int64_t column = 0; column < count;) {
         conv_run *run = &b->run[b->runs++];
         run->column = column;
@@ -166,6 +167,8 @@ static void each_task(const conv *c, int64_t count, um_cpu_task_fn fn, void *ctx
 #include "backend/cpu/kernel/tile_body.h"
 
 #include "backend/cpu/kernel/conv_gemm_body.h"
+
+#include "backend/cpu/kernel/conv_filter_body.h"
 #undef REAL_BITS
 #define REAL_BITS 64
 #include "backend/cpu/kernel/real.h"
@@ -173,6 +176,8 @@ static void each_task(const conv *c, int64_t count, um_cpu_task_fn fn, void *ctx
 #include "backend/cpu/kernel/tile_body.h"
 
 #include "backend/cpu/kernel/conv_gemm_body.h"
+
+#include "backend/cpu/kernel/conv_filter_body.h"
 
 /* ---- the op as a conv ----------------------------------------------------------------------- */
 
@@ -260,4 +265,11 @@ um_status UM_ISA_FN(run_conv)(um_cpu_exec *exec, const um_op *op)
     conv c = conv_of(exec, op, to_wide);
     if (um_view_count(&op->out[0]) == 0) return UM_OK;
     return c.wide.dtype == UM_F64 ? conv_gemm_run_f64(&c, to_wide) : conv_gemm_run_f32(&c, to_wide);
+}
+
+um_status UM_ISA_FN(run_conv_filter)(um_cpu_exec *exec, const um_op *op)
+{
+    conv c = conv_of(exec, op, false);
+    if (um_view_count(&op->out[0]) == 0) return UM_OK;
+    return c.wide.dtype == UM_F64 ? conv_filter_run_f64(&c) : conv_filter_run_f32(&c);
 }
