@@ -131,7 +131,7 @@ static void nothing_and_unread(void)
         job j = {.dtype = UM_F32, .m = 5, .n = 70, .k = i & 1 ? 0 : 4, .alpha = i & 1 ? 1 : 0};
         j.beta = i & 2 ? 2 : 0;
         operands x = set_up(&j);
-        for (int64_t e = 0; e < x.a.count; e++) array_set(&x.a, e, NAN);
+        for (int64_t e = 0; e < x.a.count; e++) array_set(&x.a, e, (double)NAN);
         CHECK_OK(run_op(&x.op));
         for (int64_t e = 0; e < x.out.count; e++)
             CHECK(array_get(&x.out, e) == j.beta * array_get(&x.c, e));
@@ -140,7 +140,7 @@ static void nothing_and_unread(void)
     job plain = {.dtype = UM_F64, .m = 5, .n = 7, .k = 4, .alpha = 1};
     operands x = set_up(&plain);
     x.op.in_count = 3; /* beta is 0: c is there and not read */
-    for (int64_t e = 0; e < x.c.count; e++) array_set(&x.c, e, NAN);
+    for (int64_t e = 0; e < x.c.count; e++) array_set(&x.c, e, (double)NAN);
     CHECK_OK(run_op(&x.op));
     CHECK(is_close(&plain, &x));
     tear_down(&x);
@@ -173,8 +173,8 @@ static void special_values(void)
             j.alpha = 1, j.b = form ? TURNED : PACKED;
             operands x = set_up(&j);
             int64_t row = j.m / 2, col = j.n / 2;
-            array_set(&x.a, row * j.k + 1, INFINITY);
-            array_set(&x.b, 2 * j.n + col, NAN);
+            array_set(&x.a, row * j.k + 1, (double)INFINITY);
+            array_set(&x.b, 2 * j.n + col, (double)NAN);
             CHECK_OK(run_op(&x.op));
             for (int64_t i = 0; i < x.out.count; i++) {
                 double got = array_get(&x.out, i), b = array_get(&x.b, j.n + i % j.n);

@@ -37,7 +37,7 @@ static void check_softmax(um_dtype dtype, int32_t axis, layout in, layout out, d
     CHECK_OK(run_op(&op));
     int64_t n = shape[axis];
     for (int64_t line = 0; line < x.count / n; line++) {
-        double max = -INFINITY, sum = 0;
+        double max = -(double)INFINITY, sum = 0;
         for (int64_t i = 0; i < n; i++)
             max = fmax(max, array_get(&x, on_line(&x.view, axis, line, i)));
         for (int64_t i = 0; i < n; i++)
@@ -68,10 +68,10 @@ static void softmax_special(void)
         int64_t shape[] = {5, 19};
         array x = array_make(UM_F32, 2, shape, PACKED), y = array_make(UM_F32, 2, shape, PACKED);
         array_fill(&x, 1);
-        for (int64_t i = 0; i < 19; i++) array_set(&x, i, -INFINITY); /* row 0 */
-        array_set(&x, 19 + 17, NAN);
-        array_set(&x, 38 + 3, INFINITY);
-        array_set(&x, 57 + 4, -INFINITY);
+        for (int64_t i = 0; i < 19; i++) array_set(&x, i, -(double)INFINITY); /* row 0 */
+        array_set(&x, 19 + 17, (double)NAN);
+        array_set(&x, 38 + 3, (double)INFINITY);
+        array_set(&x, 57 + 4, -(double)INFINITY);
         for (int64_t i = 0; i < 19; i++) array_set(&x, 76 + i, i == 7 ? 3e38 : -3e38);
         um_op op = {.id = id, .in_count = 1, .out_count = 1, .in = {x.view}, .out = {y.view}};
         op.attrs.axis.axis = 1;
@@ -293,7 +293,7 @@ static attention_set attention_set_up(const attention_case *c)
         if (c->bias == 1)
             array_set(&x.bias, i, i * 7 % 3 != 0);
         else if (i % 5 == 0)
-            array_set(&x.bias, i, -INFINITY);
+            array_set(&x.bias, i, -(double)INFINITY);
     }
     x.op = (um_op){.id = UM_OP_ATTENTION, .in_count = c->bias ? 4 : 3, .out_count = 1};
     x.op.in[0] = x.q.view, x.op.in[1] = x.k.view, x.op.in[2] = x.v.view, x.op.in[3] = x.bias.view;
@@ -335,7 +335,7 @@ static double score_of(const attention_case *c, const attention_set *x, int64_t 
 static void check_attention_row(const attention_case *c, const attention_set *x, int64_t row)
 {
     int64_t kv = row / c->sq / c->h * c->hkv + row / c->sq % c->h / (c->h / c->hkv);
-    double *p = malloc(sizeof(double) * (size_t)(c->sk + 1)), max = -INFINITY, sum = 0;
+    double *p = malloc(sizeof(double) * (size_t)(c->sk + 1)), max = -(double)INFINITY, sum = 0;
     for (int64_t j = 0; j < c->sk; j++) max = fmax(max, p[j] = score_of(c, x, row, j));
     for (int64_t j = 0; j < c->sk; j++)
         sum += p[j] = max == -(double)INFINITY ? 0 : exp(p[j] - max);
@@ -383,9 +383,9 @@ static void attention_hides_masked(void)
         attention_set x = attention_set_up(&c);
         int64_t key = i < 2 ? 48 : 30; /* causal: the last but one query does see it */
         for (int64_t row = 0; i >= 2 && row < c.sq; row++)
-            array_set(&x.bias, row * 50 + key, i < 4 ? 0 : -INFINITY);
-        for (int64_t e = 0; e < 8; e++) array_set(&x.k, key * 8 + e, NAN);
-        for (int64_t e = 0; e < 20; e++) array_set(&x.v, key * 20 + e, NAN);
+            array_set(&x.bias, row * 50 + key, i < 4 ? 0 : -(double)INFINITY);
+        for (int64_t e = 0; e < 8; e++) array_set(&x.k, key * 8 + e, (double)NAN);
+        for (int64_t e = 0; e < 20; e++) array_set(&x.v, key * 20 + e, (double)NAN);
         CHECK_OK(run_op(&x.op));
         for (int64_t row = 0; row < c.sq * c.h; row++)
             for (int64_t e = 0; e < 20; e++)
@@ -405,7 +405,7 @@ static void attention_special(void)
         for (int64_t j = 0; j < x.bias.count; j++) array_set(&x.bias, j, j / 5 % 4 != 0);
         for (int64_t j = 0; j < x.k.count; j++) array_set(&x.k, j, j % 4 ? 0 : 3e38);
         for (int64_t j = 0; j < x.q.count; j++) array_set(&x.q, j, j / 4 % 4 == 1 ? -3e38 : 0);
-        for (int64_t j = 0; j < c.sq / 4; j++) array_set(&x.q, 16 * j + 8, NAN);
+        for (int64_t j = 0; j < c.sq / 4; j++) array_set(&x.q, 16 * j + 8, (double)NAN);
         CHECK_OK(run_op(&x.op));
         for (int64_t j = 0; j < x.out.count; j++) {
             double got = array_get(&x.out, j);
