@@ -33,7 +33,7 @@ static key_range visible_keys(const attention_job *job, int64_t first, int64_t l
 
 #include "backend/cpu/kernel/attention_body.h"
 
-um_status UM_ISA_FN(run_attention)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_attention)(um_cpu_exec *exec, const um_op *op);
 
 /* Multiply-adds below which one thread is enough: ~60 us row by row. */
 #define ATTENTION_SHARED_WORK ((int64_t)1 << 18)
@@ -119,7 +119,7 @@ static attention_job job_of(um_cpu_exec *exec, const um_op *op)
     return job;
 }
 
-um_status UM_ISA_FN(run_attention)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_attention)(um_cpu_exec *exec, const um_op *op)
 {
     attention_job job = job_of(exec, op);
     int64_t heads = job.q->shape[0] * job.heads;

@@ -9,8 +9,8 @@
  * write one element. */
 #include "backend/cpu/kernel/conv.h"
 
-um_status UM_ISA_FN(run_conv)(um_cpu_exec *exec, const um_op *op);
-um_status UM_ISA_FN(run_conv_filter)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_conv)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_conv_filter)(um_cpu_exec *exec, const um_op *op);
 
 /* Multiply-adds below which one thread is enough: 2M take ~50 us. */
 #define CONV_SHARED_WORK ((int64_t)1 << 21)
@@ -259,7 +259,7 @@ static conv conv_of(um_cpu_exec *exec, const um_op *op, bool to_wide)
     return c;
 }
 
-um_status UM_ISA_FN(run_conv)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_conv)(um_cpu_exec *exec, const um_op *op)
 {
     bool to_wide = !op->attrs.conv.transposed == (op->id == UM_OP_CONV_BACKWARD_DATA);
     conv c = conv_of(exec, op, to_wide);
@@ -267,7 +267,7 @@ um_status UM_ISA_FN(run_conv)(um_cpu_exec *exec, const um_op *op)
     return c.wide.dtype == UM_F64 ? conv_gemm_run_f64(&c, to_wide) : conv_gemm_run_f32(&c, to_wide);
 }
 
-um_status UM_ISA_FN(run_conv_filter)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_conv_filter)(um_cpu_exec *exec, const um_op *op)
 {
     conv c = conv_of(exec, op, false);
     if (um_view_count(&op->out[0]) == 0) return UM_OK;

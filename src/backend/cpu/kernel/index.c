@@ -1,7 +1,7 @@
 /* backend/cpu/kernel/index.c: ops that read through indices: embedding. */
 #include "backend/cpu/kernel/simd.h"
 
-um_status UM_ISA_FN(run_embedding)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_embedding)(um_cpu_exec *exec, const um_op *op);
 
 /* Bytes: below the first one thread is enough, the second is a task's least. */
 #define EMBEDDING_SHARED_BYTES ((int64_t)1 << 20)
@@ -115,7 +115,7 @@ static um_status report(const embedding_job *job)
     return UM_OK;
 }
 
-um_status UM_ISA_FN(run_embedding)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_embedding)(um_cpu_exec *exec, const um_op *op)
 {
     embedding_job job = {.table = &op->in[0], .ids = &op->in[1], .out = &op->out[0]};
     job.id_count = um_view_count(job.ids);

@@ -7,8 +7,8 @@
 #include "backend/cpu/kernel/stream.h"
 #include "backend/cpu/kernel/walk.h"
 
-um_status UM_ISA_FN(run_map)(um_cpu_exec *exec, const um_op *op);
-um_status UM_ISA_FN(run_program)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_map)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_program)(um_cpu_exec *exec, const um_op *op);
 
 enum {
     CHUNK = 1 << 15,    /* elements a task */
@@ -314,7 +314,7 @@ static um_status run_plan(um_cpu_exec *exec, map_plan *p)
     return UM_OK;
 }
 
-um_status UM_ISA_FN(run_map)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_map)(um_cpu_exec *exec, const um_op *op)
 {
     um_map_inst inst = {.op = (uint16_t)op->id, .src = {0, 1, 2}, .value = op->attrs.map.a};
     map_plan plan = {
@@ -322,7 +322,7 @@ um_status UM_ISA_FN(run_map)(um_cpu_exec *exec, const um_op *op)
     return run_plan(exec, &plan);
 }
 
-um_status UM_ISA_FN(run_program)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_program)(um_cpu_exec *exec, const um_op *op)
 {
     const um_map_program *program = op->attrs.program;
     map_plan plan = {.op = op,

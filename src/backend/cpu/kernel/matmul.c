@@ -23,7 +23,7 @@
 
 #include "backend/cpu/kernel/gemm_body.h"
 
-um_status UM_ISA_FN(run_matmul)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_matmul)(um_cpu_exec *exec, const um_op *op);
 
 /* Multiply-adds below which one thread is enough: 2M of a blocked product take ~50 us, 1M of a
  * matrix times vector ~70 us out of the L3. */
@@ -200,7 +200,7 @@ static um_status run_gemm(um_cpu_exec *exec, const product *p)
     return UM_OK;
 }
 
-um_status UM_ISA_FN(run_matmul)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_matmul)(um_cpu_exec *exec, const um_op *op)
 {
     product p = product_of(op);
     if (p.m == 0 || p.n == 0 || p.batch_count == 0) return UM_OK;

@@ -4,9 +4,9 @@
 #include "backend/cpu/kernel/stream.h"
 #include "backend/cpu/kernel/walk.h"
 
-um_status UM_ISA_FN(run_copy)(um_cpu_exec *exec, const um_op *op);
-um_status UM_ISA_FN(run_fill)(um_cpu_exec *exec, const um_op *op);
-um_status UM_ISA_FN(run_arange)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_copy)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_fill)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_arange)(um_cpu_exec *exec, const um_op *op);
 
 enum {
     CHUNK = 1 << 16, /* elements a task */
@@ -187,7 +187,7 @@ static void copy_view(um_cpu_exec *exec, const um_view *out, const um_view *in)
     run_tasks(exec, um_ceil_div(p.blocks, p.blocks_a_task), false, turn_task, &p);
 }
 
-um_status UM_ISA_FN(run_copy)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_copy)(um_cpu_exec *exec, const um_op *op)
 {
     const um_view *out = &op->out[0], *in = &op->in[0];
     bool onto_itself = in->ptr == out->ptr && in->dtype == out->dtype;
@@ -195,7 +195,7 @@ um_status UM_ISA_FN(run_copy)(um_cpu_exec *exec, const um_op *op)
     return UM_OK;
 }
 
-um_status UM_ISA_FN(run_fill)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_fill)(um_cpu_exec *exec, const um_op *op)
 {
     const um_view *out = &op->out[0];
     if (um_view_count(out) == 0) return UM_OK;
@@ -233,7 +233,7 @@ static void arange_task(void *ctx, int64_t task, int32_t worker)
     }
 }
 
-um_status UM_ISA_FN(run_arange)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_arange)(um_cpu_exec *exec, const um_op *op)
 {
     um_op mutable_op = *op;
     run_tasks(exec, um_ceil_div(op->out[0].shape[0], CHUNK), false, arange_task, &mutable_op);

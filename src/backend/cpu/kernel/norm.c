@@ -25,8 +25,8 @@ typedef struct norm_job {
 #include "backend/cpu/kernel/exp_body.h"
 #include "backend/cpu/kernel/norm_body.h"
 
-um_status UM_ISA_FN(run_softmax)(um_cpu_exec *exec, const um_op *op);
-um_status UM_ISA_FN(run_rms_norm)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_softmax)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_rms_norm)(um_cpu_exec *exec, const um_op *op);
 
 /* Elements: below the first one thread is enough (~50 us), the second is a task's least. */
 #define NORM_SHARED_WORK ((int64_t)1 << 17)
@@ -91,14 +91,14 @@ static um_status run_lines(um_cpu_exec *exec, const um_op *op, int32_t axis, nor
 }
 
 /* softmax and log_softmax */
-um_status UM_ISA_FN(run_softmax)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_softmax)(um_cpu_exec *exec, const um_op *op)
 {
     int32_t axis = op->attrs.axis.axis;
     norm_job job = {0};
     return run_lines(exec, op, axis < 0 ? axis + op->in[0].rank : axis, &job);
 }
 
-um_status UM_ISA_FN(run_rms_norm)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_rms_norm)(um_cpu_exec *exec, const um_op *op)
 {
     norm_job job = {.weight = op->in_count > 1 ? &op->in[1] : NULL, .eps = op->attrs.norm.eps};
     return run_lines(exec, op, op->in[0].rank - 1, &job);

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-um_status UM_ISA_FN(run_reduce)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_reduce)(um_cpu_exec *exec, const um_op *op);
 
 enum {
     LEVELS = 6,
@@ -264,7 +264,7 @@ static void reduce_group(um_cpu_exec *exec, const um_reduce_plan *p, int64_t gro
              &result, g.n);
 }
 
-um_status UM_ISA_FN(run_reduce)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_reduce)(um_cpu_exec *exec, const um_op *op)
 {
     um_reduce_plan plan;
     if (um_view_count(&op->out[0]) == 0) return UM_OK;

@@ -1,7 +1,7 @@
 /* backend/cpu/kernel/reduce_arg.c: argmax and argmin. */
 #include "backend/cpu/kernel/reduce.h"
 
-um_status UM_ISA_FN(run_reduce_arg)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_reduce_arg)(um_cpu_exec *exec, const um_op *op);
 
 static void arg_group(um_cpu_exec *exec, const um_reduce_plan *p, int64_t group)
 {
@@ -28,7 +28,7 @@ static void arg_group(um_cpu_exec *exec, const um_reduce_plan *p, int64_t group)
              UM_CLASS_I64, index, g.n);
 }
 
-um_status UM_ISA_FN(run_reduce_arg)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_reduce_arg)(um_cpu_exec *exec, const um_op *op)
 {
     um_reduce_plan plan;
     if (um_view_count(&op->out[0]) == 0) return UM_OK;

@@ -22,7 +22,7 @@ typedef struct rope_job {
 
 #include "backend/cpu/kernel/rope_body.h"
 
-um_status UM_ISA_FN(run_rope)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_rope)(um_cpu_exec *exec, const um_op *op);
 
 /* In units of a turned pair; a position's sines cost as much as ROPE_SINES of them. */
 #define ROPE_SHARED_WORK ((int64_t)1 << 16)
@@ -43,7 +43,7 @@ static void rope_task(void *ctx, int64_t task, int32_t lane)
         rope_positions_f32(job, first, end, (float *)(void *)scratch);
 }
 
-um_status UM_ISA_FN(run_rope)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_rope)(um_cpu_exec *exec, const um_op *op)
 {
     const um_view *x = &op->in[0], *y = &op->out[0];
     rope_job job = {.exec = exec, .op = op, .size = x->shape[x->rank - 1]};

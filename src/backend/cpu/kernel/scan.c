@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-um_status UM_ISA_FN(run_scan)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_scan)(um_cpu_exec *exec, const um_op *op);
 
 enum {
     PIECE = 512,   /* elements of a line at a time */
@@ -165,7 +165,7 @@ static um_view without_axis(um_view v, int32_t axis)
 
 static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
 
-um_status UM_ISA_FN(run_scan)(um_cpu_exec *exec, const um_op *op)
+um_status UM_ISA_FN(um_run_scan)(um_cpu_exec *exec, const um_op *op)
 {
     const um_view *in = &op->in[0], *out = &op->out[0];
     int32_t axis;

@@ -14,7 +14,7 @@
 
 #define UM_PASTE2(a, b) a##_##b
 #define UM_PASTE(a, b)  UM_PASTE2(a, b)
-/* run_matmul -> run_matmul_avx2 */
+/* um_run_matmul -> um_run_matmul_avx2 */
 #define UM_ISA_FN(name) UM_PASTE(name, UM_ISA)
 
 #if defined(__AVX2__)
