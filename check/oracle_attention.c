@@ -111,8 +111,9 @@ static um_expect blend(const query *at, int64_t i, long double sum, double mean_
         long double value = (long double)at->v[j * at->s.dv + i].f, p = key->score / sum;
         um_total_add(&total, p * value);
         n++;
-        /* An infinity times a weight that may or may not have underflowed. */
-        if (!isfinite(value) && p < 1e-30L) expect.judge = UM_JUDGE_LOOSE;
+        /* A weight that underflows may or may not meet its inf or NaN. */
+        if (!isfinite(value) && p < (at->work == UM_F64 ? 1e-290L : 1e-30L))
+            expect.judge = UM_JUDGE_ANY;
         largest = fmax(largest, (double)fabsl(value));
         bound += (double)fabsl(value) * ((double)p * expm1(key->off + mean_off) + tiny);
     }
@@ -122,8 +123,8 @@ static um_expect blend(const query *at, int64_t i, long double sum, double mean_
     bound = fmin(bound, 2 * largest);
     if (n > 0) expect.want = um_total_get(&total);
     if (n > 0) expect.bound = bound + tiny;
-    if (at->overflows || largest * (double)n > um_oracle_max(at->work))
-        expect.judge = UM_JUDGE_LOOSE;
+    bool overflows = at->overflows || largest * (double)n > um_oracle_max(at->work);
+    if (overflows && expect.judge == UM_JUDGE_NEAR) expect.judge = UM_JUDGE_LOOSE;
     return expect;
 }
 

@@ -99,8 +99,9 @@ static void rms_norm(const um_op *op, const um_array *x, const um_array *w, um_e
         for (int64_t i = 0; i < n; i++) {
             long double weight = w ? (long double)w->item[i].f : 1;
             long double want = (long double)x->item[start + i].f / sqrtl(mean) * weight;
-            double bound = relative * (double)fabsl(want) +
-                           um_oracle_ulp(work, 0) * (1 + (double)fabsl(weight));
+            /* x over the largest, a step below sqrt(n) times x over the root, may be subnormal. */
+            double steps = 1 + (double)fabsl(weight) * (1 + sqrt((double)n));
+            double bound = relative * (double)fabsl(want) + steps * um_oracle_ulp(work, 0);
             expect[start + i] = um_expect_near(want, bound);
             /* An infinity times a quotient that may have underflowed. */
             if (isinf(weight) &&

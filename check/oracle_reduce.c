@@ -69,23 +69,40 @@ static um_expect mean_of(const list *x)
     return expect;
 }
 
-/* n - 1 roundings of half a unit; what underflows on the way may be multiplied up again, and what
- * overflows decides by order. */
+/* A product as it grows: growth and shrinkage are the products of the sizes above and below 1. */
+typedef struct factors {
+    long double product, growth, shrinkage;
+    int64_t n;
+} factors;
+
+static void multiply(factors *f, double value)
+{
+    long double size = (long double)fabs(value);
+    f->n++;
+    f->product *= (long double)value;
+    if (size > 1 && isfinite(size)) f->growth *= size;
+    if (size < 1 && size > 0) f->shrinkage *= size;
+}
+
+/* n - 1 roundings of half a unit; what underflows on the way may be multiplied up again. Where a
+ * partial product may overflow, or underflow and meet an infinity, the order decides. */
+static um_expect expect_product(const factors *f, um_dtype work)
+{
+    double bound = UM_ANY_ZERO, tiny = um_oracle_ulp(work, 0);
+    if (f->n > 1 && isfinite(f->product))
+        bound += (double)f->n *
+                 (um_oracle_eps(work) * (double)fabsl(f->product) + tiny * (double)f->growth);
+    um_expect expect = um_expect_near(f->product, bound);
+    bool vanishes = f->shrinkage < (long double)tiny && !isfinite(f->product);
+    if (f->growth > (long double)um_oracle_max(work) || vanishes) expect.judge = UM_JUDGE_ANY;
+    return expect;
+}
+
 static um_expect product_of(const list *x)
 {
-    long double product = 1, growth = 1;
-    for (int64_t i = 0; i < x->n; i++) {
-        long double value = (long double)x->item[i].f;
-        product *= value;
-        if (isfinite(value) && fabsl(value) > 1) growth *= fabsl(value);
-    }
-    double bound = 0;
-    if (x->n > 1 && isfinite(product))
-        bound = (double)x->n * (um_oracle_eps(x->work) * (double)fabsl(product) +
-                                um_oracle_ulp(x->work, 0) * (double)growth);
-    um_expect expect = um_expect_near(product, bound + UM_ANY_ZERO);
-    if (growth > (long double)um_oracle_max(x->work)) expect.judge = UM_JUDGE_ANY;
-    return expect;
+    factors f = {1, 1, 1, 0};
+    for (int64_t i = 0; i < x->n; i++) multiply(&f, x->item[i].f);
+    return expect_product(&f, x->work);
 }
 
 static double largest_of(const list *x, double sign)
@@ -288,7 +305,7 @@ um_status um_oracle_reduce(const um_op *op, const um_array *in, const um_array *
 
 typedef struct running {
     um_total total;
-    long double product, growth;
+    factors factors;
     double max;
     um_num num; /* integers */
 } running;
@@ -296,22 +313,16 @@ typedef struct running {
 static um_expect scan_float(running *r, um_op_id op, um_dtype work, double value, int64_t n)
 {
     list pair = {UM_F64, work, 2, (um_num[]){{.f = r->max}, {.f = value}}, 0};
-    um_expect expect;
-    switch (op) {
-    case UM_OP_CUMSUM:
+    if (op == UM_OP_CUMSUM) {
         um_total_add(&r->total, (long double)value);
         return expect_sum(&r->total, work, n);
-    case UM_OP_CUMMAX: r->max = largest_of(&pair, 1); return um_expect_near((long double)r->max, 0);
-    default: break;
     }
-    r->product *= (long double)value;
-    if (isfinite(value) && fabs(value) > 1) r->growth *= (long double)fabs(value);
-    expect = um_expect_near(r->product, UM_ANY_ZERO);
-    if (n > 1 && isfinite(r->product))
-        expect.bound += (double)n * (um_oracle_eps(work) * (double)fabsl(r->product) +
-                                     um_oracle_ulp(work, 0) * (double)r->growth);
-    if (r->growth > (long double)um_oracle_max(work)) expect.judge = UM_JUDGE_ANY;
-    return expect;
+    if (op == UM_OP_CUMPROD) {
+        multiply(&r->factors, value);
+        return expect_product(&r->factors, work);
+    }
+    r->max = largest_of(&pair, 1);
+    return um_expect_near((long double)r->max, 0);
 }
 
 static um_expect scan_int(running *r, um_op_id op, um_dtype dtype, um_num value)
@@ -333,7 +344,7 @@ um_status um_oracle_scan(const um_op *op, const um_array *in, const um_array *ou
     length = x->shape[axis];
     for (int64_t start = 0; start < out->count; start++) {
         if (start / step % length != 0) continue;
-        running r = {.product = 1, .growth = 1, .max = -(double)INFINITY};
+        running r = {.factors = {1, 1, 1, 0}, .max = -(double)INFINITY};
         r.num = op->id == UM_OP_CUMMAX && !um_oracle_is_float(x->dtype)
                     ? um_oracle_lowest(x->dtype)
                     : (um_num){.i = op->id == UM_OP_CUMPROD};
