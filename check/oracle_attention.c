@@ -111,9 +111,9 @@ static um_expect blend(const query *at, int64_t i, long double sum, double mean_
         long double value = (long double)at->v[j * at->s.dv + i].f, p = key->score / sum;
         um_total_add(&total, p * value);
         n++;
-        /* A weight that underflows may or may not meet its inf or NaN. */
+        /* An infinity times a weight that may or may not have underflowed. */
         if (!isfinite(value) && p < (at->work == UM_F64 ? 1e-290L : 1e-30L))
-            expect.judge = UM_JUDGE_ANY;
+            expect.judge = UM_JUDGE_LOOSE;
         largest = fmax(largest, (double)fabsl(value));
         bound += (double)fabsl(value) * ((double)p * expm1(key->off + mean_off) + tiny);
     }
@@ -124,7 +124,7 @@ static um_expect blend(const query *at, int64_t i, long double sum, double mean_
     if (n > 0) expect.want = um_total_get(&total);
     if (n > 0) expect.bound = bound + tiny;
     bool overflows = at->overflows || largest * (double)n > um_oracle_max(at->work);
-    if (overflows && expect.judge == UM_JUDGE_NEAR) expect.judge = UM_JUDGE_LOOSE;
+    if (overflows) expect.judge = UM_JUDGE_LOOSE;
     return expect;
 }
 

@@ -98,14 +98,13 @@ static void rms_norm(const um_op *op, const um_array *x, const um_array *w, um_e
         double relative = um_oracle_sum_bound(work, n, 1) / 2 + 5 * um_oracle_eps(work);
         for (int64_t i = 0; i < n; i++) {
             long double weight = w ? (long double)w->item[i].f : 1;
-            long double want = (long double)x->item[start + i].f / sqrtl(mean) * weight;
-            /* x over the largest, a step below sqrt(n) times x over the root, may be subnormal. */
-            double steps = 1 + (double)fabsl(weight) * (1 + sqrt((double)n));
-            double bound = relative * (double)fabsl(want) + steps * um_oracle_ulp(work, 0);
+            long double scaled = (long double)x->item[start + i].f / sqrtl(mean);
+            long double want = scaled * weight;
+            double bound = relative * (double)fabsl(want) +
+                           (1 + (double)fabsl(weight)) * um_oracle_ulp(work, 0);
             expect[start + i] = um_expect_near(want, bound);
             /* An infinity times a quotient that may have underflowed. */
-            if (isinf(weight) &&
-                fabsl((long double)x->item[start + i].f / sqrtl(mean)) < um_oracle_ulp(work, 0))
+            if (isinf(weight) && fabsl(scaled) < (long double)um_oracle_ulp(work, 0))
                 expect[start + i].judge = UM_JUDGE_LOOSE;
         }
     }
