@@ -57,9 +57,8 @@ static const struct {
 static bool fits_output(const um_op *op, const um_op_row *row, int32_t k)
 {
     const um_view *in = &op->in[k], *out = &op->out[0];
-    bool allowed = row->family == UM_FAMILY_MAP || row->id == UM_OP_COPY ||
-                   (row->id == UM_OP_MATMUL && k == 2);
-    if (!allowed || in->rank != out->rank || um_view_count(out) == 0) return false;
+    if (!um_op_updates_input(row, k) || in->rank != out->rank || um_view_count(out) == 0)
+        return false;
     if (um_oracle_bits(in->dtype) != um_oracle_bits(out->dtype)) return false;
     return memcmp(in->shape, out->shape, sizeof in->shape[0] * (size_t)in->rank) == 0;
 }
@@ -209,11 +208,9 @@ static um_status upload_all(bench *b)
 /* Whether an index of the op is outside its table, which makes the stream fail. */
 static bool has_bad_index(const bench *b)
 {
-    if (b->op.id != UM_OP_EMBEDDING || um_view_count(b->out[0].view) == 0) return false;
-    const um_array *ids = &b->in[1].array;
-    for (int64_t i = 0; i < ids->count; i++)
-        if (ids->item[i].i < 0 || ids->item[i].i >= b->in[0].array.shape[0]) return true;
-    return false;
+    um_array in[UM_OP_MAX_INPUTS];
+    for (int32_t k = 0; k < b->op.in_count; k++) in[k] = b->in[k].array;
+    return um_view_count(b->out[0].view) > 0 && um_oracle_has_bad_index(&b->op, in);
 }
 
 static um_status run_op(bench *b)

@@ -70,7 +70,7 @@ static bool round_applies(const um_sample *sample, um_round round)
 {
     bool special = round == UM_ROUND_SPECIALS || round == UM_ROUND_RARE;
     if (round == UM_ROUND_RANDOM) return true;
-    if (round == UM_ROUND_BAD_INDEX) return sample->op.id == UM_OP_EMBEDDING;
+    if (round == UM_ROUND_BAD_INDEX) return um_oracle_index_input(sample->op.id) >= 0;
     return has_values(sample) && !(special && sample->no_specials);
 }
 

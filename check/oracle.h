@@ -102,6 +102,13 @@ um_status um_oracle_matmul(const um_op *op, const um_array *in, const um_array *
                            um_expect *expect);
 um_status um_oracle_norm(const um_op *op, const um_array *in, const um_array *out,
                          um_expect *expect);
+/* Ops that go through indices, also those with two outputs. */
+um_status um_oracle_index(const um_op *op, const um_array *in, const um_array *out,
+                          um_expect *const *expect);
+/* The input that holds indices, out of range or not, or -1; whether one of them is, so that the
+ * stream fails. */
+int32_t um_oracle_index_input(um_op_id op);
+bool um_oracle_has_bad_index(const um_op *op, const um_array *in);
 um_status um_oracle_attention(const um_op *op, const um_array *in, const um_array *out,
                               um_expect *expect);
 um_status um_oracle_conv(const um_op *op, const um_array *in, const um_array *out,

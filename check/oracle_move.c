@@ -1,4 +1,4 @@
-/* check/oracle_move.c: copies, constants, ranges, and rows by index. Also picks the family of an
+/* check/oracle_move.c: copies, constants and ranges. Also picks the family of an
  * op. */
 #include "check/oracle.h"
 
@@ -29,27 +29,9 @@ static um_expect expect_arange(const um_op *op, um_dtype dtype, int64_t i)
     return um_expect_near(want, i == 0 ? 0 : bound);
 }
 
-/* Row ids[...] of a table; a row that is not there is 0. */
-static void expect_rows(const um_array *table, const um_array *ids, um_expect *expect)
-{
-    int64_t width = 1;
-    for (int32_t i = 1; i < table->rank; i++) width *= table->shape[i];
-    for (int64_t row = 0; row < ids->count; row++)
-        for (int64_t i = 0; i < width; i++) {
-            int64_t id = ids->item[row].i;
-            bool inside = id >= 0 && id < table->shape[0];
-            um_num value = inside ? table->item[id * width + i] : (um_num){.i = 0};
-            expect[row * width + i] = expect_value(table->dtype, value);
-        }
-}
-
 um_status um_oracle_move(const um_op *op, const um_array *in, const um_array *out,
                          um_expect *expect)
 {
-    if (op->id == UM_OP_EMBEDDING) {
-        expect_rows(&in[0], &in[1], expect);
-        return UM_OK;
-    }
     for (int64_t i = 0; i < out->count; i++) {
         if (op->id == UM_OP_FILL)
             expect[i] = expect_fill(op, out->dtype);
@@ -68,11 +50,20 @@ um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out
     switch (op->id) {
     case UM_OP_COPY:
     case UM_OP_FILL:
-    case UM_OP_ARANGE:
-    case UM_OP_EMBEDDING: return um_oracle_move(op, in, out, expect[0]);
+    case UM_OP_ARANGE: return um_oracle_move(op, in, out, expect[0]);
     case UM_OP_CUMSUM:
     case UM_OP_CUMPROD:
     case UM_OP_CUMMAX: return um_oracle_scan(op, in, out, expect[0]);
+    case UM_OP_EMBEDDING:
+    case UM_OP_GATHER:
+    case UM_OP_INDEX_SELECT:
+    case UM_OP_GATHER_ND:
+    case UM_OP_SCATTER:
+    case UM_OP_INDEX_ADD:
+    case UM_OP_SCATTER_ND:
+    case UM_OP_EMBEDDING_BACKWARD:
+    case UM_OP_ONE_HOT:
+    case UM_OP_NONZERO: return um_oracle_index(op, in, out, expect);
     case UM_OP_MATMUL: return um_oracle_matmul(op, in, out, expect[0]);
     case UM_OP_SOFTMAX:
     case UM_OP_LOG_SOFTMAX:

@@ -85,13 +85,13 @@ static um_num special_int(um_dtype dtype, um_rng *rng)
     return um_oracle_wrap(dtype, um_rng_next(rng));
 }
 
-/* An index that no table of `rows` rows has. */
-static um_num bad_index(um_dtype dtype, double rows, um_rng *rng)
+/* An index that is none of 0 to `last`. */
+static um_num bad_index(um_dtype dtype, double last, um_rng *rng)
 {
     int64_t i = um_rng_below(rng, 4);
     if (i == 0) return (um_num){.i = -1};
     if (i == 1) return um_oracle_lowest(dtype);
-    return i == 2 ? um_oracle_highest(dtype) : (um_num){.i = (int64_t)rows};
+    return i == 2 ? um_oracle_highest(dtype) : (um_num){.i = (int64_t)last + 1};
 }
 
 um_num um_value_make(const um_sample *sample, int32_t input, um_round round, um_rng *rng)
@@ -104,8 +104,7 @@ um_num um_value_make(const um_sample *sample, int32_t input, um_round round, um_
     if (sample->fill[input] == UM_FILL_BOOL) return (um_num){.i = um_rng_below(rng, 2)};
     if (sample->fill[input] == UM_FILL_INDICES) {
         bool bad = round == UM_ROUND_BAD_INDEX && um_rng_below(rng, 3) == 0;
-        return bad ? bad_index(dtype, (double)sample->op.in[0].shape[0], rng)
-                   : pick_int(dtype, lo, hi, rng);
+        return bad ? bad_index(dtype, hi, rng) : pick_int(dtype, lo, hi, rng);
     }
     if (round == UM_ROUND_TIES) return pick_tie(dtype, lo, hi, rng);
     if ((round == UM_ROUND_SPECIALS || round == UM_ROUND_RARE) && um_rng_below(rng, one_in) == 0)

@@ -231,7 +231,7 @@ static void check_embedding(um_dtype dtype, um_dtype id_dtype, layout form, layo
     op.in[0] = table.view, op.in[1] = ids.view, op.out[0] = y.view;
     if (bad)
         CHECK_FAILS(run_op(&op), UM_OUT_OF_RANGE,
-                    "embedding: id -1 at position 2 is outside the table of 7 rows");
+                    "embedding: index -1, number 2 of the indices, is outside 0 to 6");
     else
         CHECK_OK(run_op(&op));
     for (int64_t i = 0; i < y.count; i++) {

@@ -46,6 +46,56 @@ UM_API UM_MUST_CHECK um_status um_conv2d_forward(um_stream *stream, const um_con
                                                  const um_view *x, const um_view *w,
                                                  const um_view *bias, const um_view *y);
 
+/* ---- indices ------------------------------------------------------------------------------------
+ */
+
+/* Indices are i32 or i64, on the device; one out of range (negative too): the element reads as 0 or
+ * is dropped, the rest is done, and the stream's error becomes OUT_OF_RANGE. Host indices are
+ * checked with um_check_indices before they are copied to the device. Any dtype of integers, bool,
+ * f64, f32, f16 and bf16, unless said otherwise. */
+
+/* OUT_OF_RANGE: one of the count indices is not in 0 .. size - 1. */
+UM_API UM_MUST_CHECK um_status um_check_indices(um_dtype dtype, const void *indices, int64_t count,
+                                                int64_t size);
+/* y[i..] = x[i..] with the index along axis replaced by indices[i..]. indices and y are of one
+ * shape, of x's rank and no larger than x but along axis. */
+UM_API UM_MUST_CHECK um_status um_gather_view(um_stream *stream, int32_t axis, const um_view *x,
+                                              const um_view *indices, const um_view *y);
+/* The other way round, in place: y[i.. with indices[i..] along axis] takes values[i..], in the
+ * order of the indices: assigned, so that the last stays, added, multiplied, smaller, larger (NaN
+ * wins). Floats add up and multiply in f64 and round once. bool has no add and no mul. */
+UM_API UM_MUST_CHECK um_status um_scatter_view(um_stream *stream, int32_t axis,
+                                               um_scatter_mode mode, const um_view *indices,
+                                               const um_view *values, const um_view *y);
+/* y = whole slices of x along axis, by indices [I]. */
+UM_API UM_MUST_CHECK um_status um_index_select_view(um_stream *stream, int32_t axis,
+                                                    const um_view *x, const um_view *indices,
+                                                    const um_view *y);
+/* y's slices along axis, in place, plus the values' slices. No bool. */
+UM_API UM_MUST_CHECK um_status um_index_add_view(um_stream *stream, int32_t axis,
+                                                 const um_view *indices, const um_view *values,
+                                                 const um_view *y);
+/* indices [.., Q]: each row is an index into x's first Q axes; y [.., x's other axes]. */
+UM_API UM_MUST_CHECK um_status um_gather_nd_view(um_stream *stream, const um_view *x,
+                                                 const um_view *indices, const um_view *y);
+/* As um_scatter_view with such indices; values [.., y's other axes]. */
+UM_API UM_MUST_CHECK um_status um_scatter_nd_view(um_stream *stream, um_scatter_mode mode,
+                                                  const um_view *indices, const um_view *values,
+                                                  const um_view *y);
+/* y [ids' shape, row] = rows of table [N, row] by ids of any shape. */
+UM_API UM_MUST_CHECK um_status um_embedding_forward(um_stream *stream, const um_view *table,
+                                                    const um_view *ids, const um_view *y);
+/* dtable = 0, then dtable[ids] += dy. Floats, added in f64 and rounded once. */
+UM_API UM_MUST_CHECK um_status um_embedding_backward(um_stream *stream, const um_view *dy,
+                                                     const um_view *ids, const um_view *dtable);
+/* y [indices' shape, depth]: 1 where the index is, else 0; a bad index gives a row of 0. */
+UM_API UM_MUST_CHECK um_status um_one_hot_view(um_stream *stream, const um_view *indices,
+                                               const um_view *y);
+/* The row-major positions of x != 0 (NaN is) as indices, i64 [room, x's rank], -1 in the rows that
+ * are left; count, i64 [1] or NULL: how many there are, also beyond the room. */
+UM_API UM_MUST_CHECK um_status um_nonzero_view(um_stream *stream, const um_view *x,
+                                               const um_view *indices, const um_view *count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -69,6 +69,17 @@ typedef struct um_map_program {
 enum { UM_ROPE_INTERLEAVED = 0, UM_ROPE_HALF_SPLIT = 1 };
 enum { UM_CAUSAL_NONE = 0, UM_CAUSAL_BOTTOM_RIGHT = 1, UM_CAUSAL_TOP_LEFT = 2 };
 
+/* What a scatter does with a value and the element it meets: y = value, y + value, y * value,
+ * min(y, value), max(y, value). */
+typedef int32_t um_scatter_mode;
+enum {
+    UM_SCATTER_ASSIGN = 0,
+    UM_SCATTER_ADD = 1,
+    UM_SCATTER_MUL = 2,
+    UM_SCATTER_MIN = 3,
+    UM_SCATTER_MAX = 4
+};
+
 enum { UM_CHANNELS_FIRST = 0, UM_CHANNELS_LAST = 1 }; /* NCHW, NHWC and their 1-D and 3-D kin */
 
 /* Spatial axes in order (W; H W; D H W): as many as the tensors' rank less 2; what stands beyond
@@ -127,6 +138,11 @@ typedef union um_attrs {
         double softcap; /* 0: none; else scores become softcap * tanh(score / softcap) */
     } attention;
     um_conv_desc conv; /* conv, conv_backward_data, conv_backward_filter */
+    struct {
+        int32_t axis; /* gather, scatter, index_select, index_add; negative counts from the back */
+        um_scatter_mode mode; /* scatter, scatter_nd: UM_SCATTER_ASSIGN, ... */
+        int64_t count; /* rows of embedding_backward's result, depth of one_hot, room of nonzero */
+    } index;
     int64_t raw[9];
 } um_attrs;
 

@@ -41,7 +41,7 @@ um_op_id um_op_find(const char *name)
 int32_t um_op_main_input(um_op_id id)
 {
     const um_op_row *row = um_op_get_row(id);
-    if (!row || row->in_max == 0) return -1;
+    if (!row || row->in_max == 0 || id == UM_OP_ONE_HOT) return -1;
     return id == UM_OP_WHERE ? 1 : 0;
 }
 
@@ -177,15 +177,24 @@ static um_status check_reach(const um_op *op, const char *side, int32_t index, c
     return UM_OK;
 }
 
+bool um_op_updates_input(const um_op_row *row, int32_t index)
+{
+    if (row->family == UM_FAMILY_MAP) return true;
+    switch (row->id) {
+    case UM_OP_COPY:
+    case UM_OP_SCATTER:
+    case UM_OP_INDEX_ADD:
+    case UM_OP_SCATTER_ND: return index == 0;
+    case UM_OP_MATMUL: return index == 2;
+    default: return false;
+    }
+}
+
 /* The one overlap that every kernel of the op copes with. */
 static bool in_place_allowed(const um_op *op, const um_op_row *row, int32_t input,
                              const um_view *out)
 {
-    const um_view *in = &op->in[input];
-    if (row->family != UM_FAMILY_MAP && op->id != UM_OP_COPY &&
-        !(op->id == UM_OP_MATMUL && input == 2))
-        return false;
-    return um_views_identical(in, out);
+    return um_op_updates_input(row, input) && um_views_identical(&op->in[input], out);
 }
 
 static um_status check_output_memory(const um_op *op, const um_op_row *row, int32_t index)

@@ -25,6 +25,7 @@ typedef enum um_op_family {
 #define UM_DTYPES_I                                                                                \
     (UM_BIT(UM_I8) | UM_BIT(UM_I16) | UM_BIT(UM_I32) | UM_BIT(UM_I64) | UM_BIT(UM_U8) |            \
      UM_BIT(UM_U16) | UM_BIT(UM_U32) | UM_BIT(UM_U64))
+#define UM_DTYPES_IX  (UM_BIT(UM_I32) | UM_BIT(UM_I64))
 #define UM_DTYPES_IB  (UM_DTYPES_I | UM_BIT(UM_BOOL))
 #define UM_DTYPES_FI  (UM_DTYPES_F | UM_DTYPES_I)
 #define UM_DTYPES_FIB (UM_DTYPES_FI | UM_BIT(UM_BOOL))
@@ -77,10 +78,13 @@ typedef struct um_op_row {
     bool (*sample)(int32_t index, um_dtype dtype, um_sample *sample);
 } um_op_row;
 
+/* Whether the op allows the output to lie exactly on that input, with the same elements. */
+bool um_op_updates_input(const um_op_row *row, int32_t index);
+
 /* NULL when id is no op. */
 const um_op_row *um_op_get_row(um_op_id id);
-/* Index of the input whose dtype is the main one (where: 1, others 0); -1 when the op has no
- * inputs. */
+/* Index of the input whose dtype is the main one (where: 1, others 0); -1 when that is the
+ * output's: the op has no inputs, or only indices (one_hot). */
 int32_t um_op_main_input(um_op_id id);
 
 /* Optional inputs in the middle of the list are left out as a view of no elements, um_view_none. */
