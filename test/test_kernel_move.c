@@ -186,7 +186,7 @@ static void test_fill(void)
         bool right = true;
         for (int k = 0; k < N; k++)
             right = right && element_bits(dtype, memory, k) == element_bits(dtype, want, 0);
-        CHECK_MSG(right && element_bits(dtype, memory, N + 1) == 0, "%s", um_dtype_name(dtype));
+        CHECK_MSG(right && element_bits(dtype, memory, N) == 0, "%s", um_dtype_name(dtype));
         op.out[0] =
             transposed(view_2d(memory, dtype, COLUMNS, ROWS)); /* strided, and with another value */
         op.attrs.fill.f = 0;

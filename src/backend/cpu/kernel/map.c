@@ -32,6 +32,7 @@ typedef struct map_plan {
     bool streams;
     int32_t slot_count;
     int64_t tile;
+    int8_t arity[UM_MAP_MAX_INSTS];
     int8_t slot[VALUE_MAX];
     bool constant[VALUE_MAX]; /* the same for all elements: filled once a task */
 } map_plan;
@@ -57,11 +58,6 @@ static bool is_one_value(const um_walk *w, int32_t view)
     return true;
 }
 
-static int32_t inst_arity(const um_map_inst *inst)
-{
-    return inst->op == UM_OP_FILL ? 0 : um_op_get_row(inst->op)->in_max;
-}
-
 static int8_t take_slot(map_plan *p, uint32_t *taken)
 {
     int8_t slot = 0;
@@ -74,9 +70,10 @@ static int8_t take_slot(map_plan *p, uint32_t *taken)
 static void find_last_uses(const map_plan *p, int32_t *last_use)
 {
     int32_t in_count = p->op->in_count;
+    for (int32_t v = 0; v < in_count; v++) last_use[v] = 0;
     for (int32_t i = 0; i < p->inst_count; i++) {
         last_use[in_count + i] = i;
-        for (int32_t k = inst_arity(&p->inst[i]); k-- > 0;) last_use[p->inst[i].src[k]] = i;
+        for (int32_t k = 0; k < p->arity[i]; k++) last_use[p->inst[i].src[k]] = i;
     }
 }
 
@@ -91,7 +88,7 @@ static void release_slots(const map_plan *p, const int32_t *last_use, int32_t in
  */
 static void assign_slots(map_plan *p)
 {
-    int32_t in_count = p->op->in_count, last_use[VALUE_MAX] = {0};
+    int32_t in_count = p->op->in_count, last_use[VALUE_MAX];
     uint32_t taken = 0;
     find_last_uses(p, last_use);
     for (int32_t i = 0; i < p->inst_count; i++) {
@@ -137,8 +134,15 @@ static um_map_loop class_loop(um_class class)
     return NULL;
 }
 
-static void make_plan(map_plan *p)
+static void make_plan(map_plan *p, const um_op *op, const um_map_inst *inst, int32_t inst_count,
+                      um_dtype dtype)
 {
+    p->op = op;
+    p->inst = inst;
+    p->inst_count = inst_count;
+    p->dtype = dtype;
+    for (int32_t i = 0; i < inst_count; i++)
+        p->arity[i] = inst[i].op == UM_OP_FILL ? 0 : (int8_t)um_op_get_row(inst[i].op)->in_max;
     const um_view *views[UM_WALK_MAX] = {&p->op->out[0]};
     for (int32_t i = 0; i < p->op->in_count; i++) views[i + 1] = &p->op->in[i];
     UM_ISA_FN(um_walk_make)(&p->walk, p->op->in_count + 1, views);
@@ -278,7 +282,7 @@ static void run_tile(const map_plan *p, uint8_t *slots, um_walk_at *at, int64_t 
         values[value] = dst;
         if (p->constant[value]) continue;
         const void *src[3] = {NULL, NULL, NULL};
-        for (int32_t k = inst_arity(inst); k-- > 0;) src[k] = values[inst->src[k]];
+        for (int32_t k = 0; k < p->arity[i]; k++) src[k] = values[inst->src[k]];
         p->loop(inst->op, dst, src, inst->value, n);
         if (p->class == UM_CLASS_I64) wrap(p->dtype, dst, n);
     }
@@ -302,32 +306,29 @@ static void run_task(void *ctx, int64_t task, int32_t worker)
     if (p->streams) um_stream_end();
 }
 
-static um_status run_plan(um_cpu_exec *exec, map_plan *p)
+/* The plan is not cleared: that would take longer than a small op. */
+static um_status run_insts(um_cpu_exec *exec, const um_op *op, const um_map_inst *inst,
+                           int32_t inst_count, um_dtype dtype)
 {
-    if (um_view_count(&p->op->out[0]) == 0) return UM_OK;
-    make_plan(p);
-    int64_t task_count = um_ceil_div(p->walk.total, CHUNK);
-    if (task_count == 1 || um_dtype_bits(p->op->out[0].dtype) < 8) /* two elements share a byte */
-        for (int64_t task = 0; task < task_count; task++) run_task(p, task, 0);
+    map_plan plan;
+    if (um_view_count(&op->out[0]) == 0) return UM_OK;
+    make_plan(&plan, op, inst, inst_count, dtype);
+    int64_t task_count = um_ceil_div(plan.walk.total, CHUNK);
+    if (task_count == 1 || um_dtype_bits(op->out[0].dtype) < 8) /* two elements share a byte */
+        for (int64_t task = 0; task < task_count; task++) run_task(&plan, task, 0);
     else
-        um_cpu_parallel(exec, task_count, run_task, p);
+        um_cpu_parallel(exec, task_count, run_task, &plan);
     return UM_OK;
 }
 
 um_status UM_ISA_FN(um_run_map)(um_cpu_exec *exec, const um_op *op)
 {
     um_map_inst inst = {.op = (uint16_t)op->id, .src = {0, 1, 2}, .value = op->attrs.map.a};
-    map_plan plan = {
-        .op = op, .inst = &inst, .inst_count = 1, .dtype = op->in[um_op_main_input(op->id)].dtype};
-    return run_plan(exec, &plan);
+    return run_insts(exec, op, &inst, 1, op->in[um_op_main_input(op->id)].dtype);
 }
 
 um_status UM_ISA_FN(um_run_program)(um_cpu_exec *exec, const um_op *op)
 {
     const um_map_program *program = op->attrs.program;
-    map_plan plan = {.op = op,
-                     .inst = program->inst,
-                     .inst_count = program->inst_count,
-                     .dtype = program->dtype};
-    return run_plan(exec, &plan);
+    return run_insts(exec, op, program->inst, program->inst_count, program->dtype);
 }
