@@ -113,6 +113,9 @@ um_status um_oracle_attention(const um_op *op, const um_array *in, const um_arra
                               um_expect *expect);
 um_status um_oracle_conv(const um_op *op, const um_array *in, const um_array *out,
                          um_expect *expect);
+/* These have several. */
+um_status um_oracle_pool(const um_op *op, const um_array *in, const um_array *out,
+                         um_expect *const *expect);
 
 /* The contract's bound on a sum of n addends: 8 log2(n) eps times the sum of their magnitudes. */
 double um_oracle_sum_bound(um_dtype work, int64_t n, long double magnitude);

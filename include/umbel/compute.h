@@ -96,6 +96,29 @@ UM_API UM_MUST_CHECK um_status um_one_hot_view(um_stream *stream, const um_view 
 UM_API UM_MUST_CHECK um_status um_nonzero_view(um_stream *stream, const um_view *x,
                                                const um_view *indices, const um_view *count);
 
+/* ---- pooling -------------------------------------------------------------------------------- */
+
+/* Over 1 to 3 spatial axes; x [N,C,...], y [N,C,...]. Strides of 0 mean the kernel's size,
+ * dilations of 0 mean 1; adaptive (y's sizes of 1: global) looks at the layout only.
+ * INVALID_ARGUMENT: a kernel, stride or dilation < 1, negative padding, a window larger than the
+ * padded input, shapes that do not fit, windows on an empty axis. */
+/* Padding is -inf (the type's lowest) and NaN wins. indices: i64, y's shape, NULL: not wanted:
+ * where in its channel each maximum is, the spatial axes taken as one: the lowest place of equals,
+ * the first NaN's, -1 for a window wholly in padding. f64, f32, f16, bf16, integers. */
+UM_API UM_MUST_CHECK um_status um_max_pool_forward(um_stream *stream, const um_pool_desc *desc,
+                                                   const um_view *x, const um_view *y,
+                                                   const um_view *indices);
+/* Gradients have the same desc, and overwrite; dx has x's shape. An index outside the channel (-1
+ * aside, which is none) is dropped and makes the stream's error OUT_OF_RANGE. */
+UM_API UM_MUST_CHECK um_status um_max_pool_backward(um_stream *stream, const um_pool_desc *desc,
+                                                    const um_view *dy, const um_view *indices,
+                                                    const um_view *dx);
+/* A window wholly in padding gives 0. f64, f32, f16, bf16. */
+UM_API UM_MUST_CHECK um_status um_avg_pool_forward(um_stream *stream, const um_pool_desc *desc,
+                                                   const um_view *x, const um_view *y);
+UM_API UM_MUST_CHECK um_status um_avg_pool_backward(um_stream *stream, const um_pool_desc *desc,
+                                                    const um_view *dy, const um_view *dx);
+
 #ifdef __cplusplus
 }
 #endif

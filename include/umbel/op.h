@@ -93,6 +93,28 @@ typedef struct um_conv_desc {
     int32_t output_padding[3];           /* transposed only: more at the end, less than stride */
 } um_conv_desc;
 
+/* Spatial axes as in um_conv_desc. A window's places are kernel, dilation apart, stride from the
+ * window before. */
+typedef struct um_pool_desc {
+    int32_t layout;                            /* UM_CHANNELS_FIRST, ... */
+    int32_t kernel[3], stride[3], dilation[3]; /* 1 or more */
+    int32_t pad_before[3], pad_after[3];       /* 0 or more */
+    int32_t ceil_mode;         /* a last window may reach past the padding; none starts past x */
+    int32_t count_include_pad; /* average: divides by the window's places in the padded extent, else
+                                  by those in x */
+    int32_t adaptive; /* instead of all of the above but layout: along an axis of n places y's o'th
+                         window is floor(o n / count) .. ceil((o + 1) n / count) - 1 */
+} um_pool_desc;
+
+enum { UM_RESIZE_NEAREST = 0, UM_RESIZE_LINEAR = 1, UM_RESIZE_CUBIC = 2 };
+
+typedef struct um_resize_desc {
+    int32_t layout; /* UM_CHANNELS_FIRST, ... */
+    int32_t mode;
+    int32_t align_corners; /* first and last places meet, else half-pixel centres; nearest: always
+                              floor(o n / count) */
+} um_resize_desc;
+
 /* The attributes of each op. Ops that are not named here have none. */
 typedef union um_attrs {
     struct {
@@ -143,7 +165,9 @@ typedef union um_attrs {
         um_scatter_mode mode; /* scatter, scatter_nd: UM_SCATTER_ASSIGN, ... */
         int64_t count; /* rows of embedding_backward's result, depth of one_hot, room of nonzero */
     } index;
-    int64_t raw[9];
+    um_pool_desc pool;     /* max_pool, avg_pool and their backwards */
+    um_resize_desc resize; /* resize, resize_backward */
+    int64_t raw[10];
 } um_attrs;
 
 /* Inputs of MAP ops have the output's shape and one dtype (where: a bool condition first; map: any
@@ -171,7 +195,8 @@ UM_API const char *um_op_doc(um_op_id id);
 
 /* Sets dtype, rank, shape and row-major strides of every op->out from the inputs and attributes;
  * ptr stays. For ops with a FREE result the caller sets out[].dtype (and, for fill and arange, rank
- * and shape) first; for conv_backward_data and conv_backward_filter rank and shape.
+ * and shape) first; for conv_backward_*, adaptive and backward
+ * pools and resize rank and shape.
  * INVALID_ARGUMENT with who, what, got, wanted when the inputs break the op's rule. Touches no
  * memory. */
 UM_API UM_MUST_CHECK um_status um_op_infer(um_op *op);

@@ -50,6 +50,10 @@ UM_RULE(attention)
 UM_RULE(conv)
 UM_RULE(conv_backward_data)
 UM_RULE(conv_backward_filter)
+UM_RULE(max_pool)
+UM_RULE(avg_pool)
+UM_RULE(max_pool_backward)
+UM_RULE(avg_pool_backward)
 #undef UM_RULE
 
 /* ---- for infer_ ---------------------------------------------------------------------------- */
