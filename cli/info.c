@@ -3,6 +3,7 @@
  */
 #include "cli/cli.h"
 
+#include <string.h>
 #include <umbel/umbel.h>
 
 enum { DTYPE_END = 32 }; /* the capability masks have 32 bits */
@@ -61,9 +62,10 @@ static void show_caps(const um_caps *caps)
     show_bytes("L1 data cache", caps->l1_bytes);
     show_bytes("L2 cache", caps->l2_bytes);
     show_bytes("L3 cache", caps->l3_bytes);
-    printf("  %-16s %s\n", "computes on", mask_text(caps->arithmetic, text, sizeof text));
-    printf("  %-16s %s\n", "stores",
-           mask_text(caps->storage & ~caps->arithmetic, text, sizeof text));
+    mask_text(caps->arithmetic, text, sizeof text);
+    printf("  %-16s %s\n", "computes on", text[0] ? text : "nothing");
+    mask_text(caps->storage & ~caps->arithmetic, text, sizeof text);
+    if (text[0]) printf("  %-16s %s\n", "stores, too", text);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
@@ -164,11 +166,34 @@ static um_status json_backend(cli_json *json, int32_t index)
     return status;
 }
 
+/* ---- backends that this build does not have -------------------------------------------------- */
+
+/* Every name a device spec may use. */
+static const char *const all_backends[] = {
+#define UM_KIND(name, words) name,
+#include "device/kinds.def"
+#undef UM_KIND
+};
+
+static bool is_built(const char *wanted)
+{
+    for (int32_t i = 0; i < um_backend_count(); i++) {
+        const char *name;
+        if (um_backend_describe(i, &name, NULL, NULL) == UM_OK && strcmp(name, wanted) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *const not_built = "not in this build";
+
 static um_status show_all(void)
 {
     um_status status = UM_OK;
     printf("umbel %s\n\n", um_version());
     for (int32_t i = 0; status == UM_OK && i < um_backend_count(); i++) status = show_backend(i);
+    for (size_t i = 0; i < sizeof all_backends / sizeof *all_backends; i++)
+        if (!is_built(all_backends[i])) printf("%s: no device: %s\n", all_backends[i], not_built);
     return status;
 }
 
@@ -181,6 +206,15 @@ static um_status json_all(void)
     cli_json_open(&json, "backends", '[');
     for (int32_t i = 0; status == UM_OK && i < um_backend_count(); i++)
         status = json_backend(&json, i);
+    for (size_t i = 0; i < sizeof all_backends / sizeof *all_backends; i++) {
+        if (is_built(all_backends[i])) continue;
+        cli_json_open(&json, NULL, '{');
+        cli_json_text(&json, "name", all_backends[i]);
+        cli_json_text(&json, "why_none", not_built);
+        cli_json_open(&json, "devices", '[');
+        cli_json_close(&json, ']');
+        cli_json_close(&json, '}');
+    }
     cli_json_close(&json, ']');
     cli_json_close(&json, '}');
     return status;

@@ -51,14 +51,16 @@ static void cpu_close(um_backend_device *device)
     um_mem_free(device);
 }
 
-/* Dtypes some kernel computes on. */
+/* Dtypes some kernel computes on: moving values, and choosing between them, is not computing. */
 static uint32_t arithmetic_dtypes(void)
 {
     uint32_t dtypes = 0;
     for (um_op_id id = 1; id <= um_op_count(); id++) {
         const um_cpu_kernel *kernel = um_cpu_kernel_find(id);
         const um_op_row *row = um_op_get_row(id);
-        if (kernel && row && row->family != UM_FAMILY_MOVE) dtypes |= kernel->dtypes;
+        bool moves =
+            row->family == UM_FAMILY_MOVE || row->family == UM_FAMILY_INDEX || id == UM_OP_WHERE;
+        if (kernel && !moves) dtypes |= kernel->dtypes;
     }
     return dtypes;
 }

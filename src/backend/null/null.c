@@ -126,7 +126,7 @@ static um_status null_caps(um_backend_device *device, um_caps *out)
     out->kind = UM_DEVICE_NULL;
     snprintf(out->name, sizeof out->name, "records calls, computes nothing");
     for (um_dtype dtype = UM_F64; dtype <= UM_BOOL; dtype++) out->storage |= (uint32_t)1 << dtype;
-    out->arithmetic = out->storage;
+    out->arithmetic = 0; /* dtypes that kernels compute on: here is no kernel */
     out->compute_units = 1;
     out->subgroup_min = out->subgroup_max = 1;
     return UM_OK;
