@@ -180,11 +180,14 @@ static const int64_t shapes[][3] = {{1, 1, 1},    {3, 4, 5},    {1, 1, 1000},
                                     {1, 1000, 1}, {2, 65, 33},  {40, 3, 7},
                                     {1, 7, 1100}, {1, 1100, 7}, {2, 1, 2100}};
 
+/* Dtypes that f32 and i32 stand for leave the last, larger shapes out. */
 static void check_layouts(um_op_id id, um_dtype dtype)
 {
+    bool full = dtype == UM_F32 || dtype == UM_I32;
+    size_t shape_count = UM_COUNT_OF(shapes) - (full ? 0 : 3);
     bool one_axis = id == UM_OP_ARGMAX || id == UM_OP_ARGMIN;
     fill_memory(dtype, id);
-    for (size_t s = 0; s < UM_COUNT_OF(shapes); s++) {
+    for (size_t s = 0; s < shape_count; s++) {
         um_view plain = view_of(memory, dtype, 3, shapes[s]);
         for (uint32_t axes = 0; axes < 8; axes++) {
             if (one_axis && (axes & (axes - 1))) continue;
