@@ -102,9 +102,11 @@ um_status um_oracle_matmul(const um_op *op, const um_array *in, const um_array *
                            um_expect *expect);
 um_status um_oracle_norm(const um_op *op, const um_array *in, const um_array *out,
                          um_expect *expect);
-/* Ops that go through indices, also those with two outputs. */
+/* These also have ops with two outputs. */
 um_status um_oracle_index(const um_op *op, const um_array *in, const um_array *out,
                           um_expect *const *expect);
+um_status um_oracle_sort(const um_op *op, const um_array *in, const um_array *out,
+                         um_expect *const *expect);
 /* The input that holds indices, out of range or not, or -1; whether one of them is, so that the
  * stream fails. */
 int32_t um_oracle_index_input(um_op_id op);

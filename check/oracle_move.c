@@ -64,6 +64,10 @@ um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out
     case UM_OP_EMBEDDING_BACKWARD:
     case UM_OP_ONE_HOT:
     case UM_OP_NONZERO: return um_oracle_index(op, in, out, expect);
+    case UM_OP_SORT:
+    case UM_OP_ARGSORT:
+    case UM_OP_TOPK:
+    case UM_OP_ARG_TOPK: return um_oracle_sort(op, in, out, expect);
     case UM_OP_MATMUL: return um_oracle_matmul(op, in, out, expect[0]);
     case UM_OP_SOFTMAX:
     case UM_OP_LOG_SOFTMAX:

@@ -119,6 +119,20 @@ UM_API UM_MUST_CHECK um_status um_avg_pool_forward(um_stream *stream, const um_p
 UM_API UM_MUST_CHECK um_status um_avg_pool_backward(um_stream *stream, const um_pool_desc *desc,
                                                     const um_view *dy, const um_view *dx);
 
+/* ---- sorting ------------------------------------------------------------------------------------
+ */
+
+/* Along axis, rising or falling; stable in both directions, NaN the largest, both zeros equal. Any
+ * dtype of integers, bool, f64, f32, f16 and bf16. values (x's dtype) or indices (i64, where along
+ * the axis they were) may be NULL. */
+UM_API UM_MUST_CHECK um_status um_sort_view(um_stream *stream, int32_t axis, bool descending,
+                                            const um_view *x, const um_view *values,
+                                            const um_view *indices);
+/* The first k of that: k is the outputs' size along axis. The largest first, or the smallest. */
+UM_API UM_MUST_CHECK um_status um_topk_view(um_stream *stream, int32_t axis, bool smallest,
+                                            const um_view *x, const um_view *values,
+                                            const um_view *indices);
+
 #ifdef __cplusplus
 }
 #endif

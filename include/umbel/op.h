@@ -167,6 +167,11 @@ typedef union um_attrs {
     } index;
     um_pool_desc pool;     /* max_pool, avg_pool and their backwards */
     um_resize_desc resize; /* resize, resize_backward */
+    struct {
+        int32_t axis;       /* sort, argsort, topk, arg_topk; negative counts from the back */
+        int32_t descending; /* sort, argsort; topk, arg_topk: the largest, else the smallest */
+        int64_t k;          /* topk, arg_topk */
+    } sort;
     int64_t raw[10];
 } um_attrs;
 

@@ -17,7 +17,8 @@ typedef enum um_op_family {
     UM_FAMILY_NORM,
     UM_FAMILY_ATTENTION,
     UM_FAMILY_CONV,
-    UM_FAMILY_POOL
+    UM_FAMILY_POOL,
+    UM_FAMILY_SORT
 } um_op_family;
 
 /* The dtype column as bits (1u << um_dtype). */
