@@ -51,8 +51,7 @@ static const struct {
     [UM_VARIANT_IN_PLACE] = {UM_LAYOUT_PACKED, UM_LAYOUT_PACKED},
 };
 
-/* ---- in place -----------------------------------------------------------------------------------
- */
+/* ---- in place -------------------------------------------------------------------------------- */
 
 static bool fits_output(const um_op *op, const um_op_row *row, int32_t k)
 {
@@ -78,8 +77,7 @@ static int32_t pick_in_place(bench *b)
     return count ? fits[um_rng_below(&b->rng, count)] : -1;
 }
 
-/* ---- making -------------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static void lay_out(bench *b, operand *x, um_view *view, um_layout_kind kind)
 {
@@ -185,8 +183,7 @@ static void place_views(bench *b)
         place_view(&b->in[k], k == b->in_place ? &b->out[0] : &b->in[k]);
 }
 
-/* ---- running ------------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static um_status upload(bench *b, operand *x)
 {
@@ -218,6 +215,8 @@ static um_status run_op(bench *b)
     um_status status = um_enqueue(b->it->stream, &b->op);
     if (status != UM_OK) return status;
     status = um_synchronize(b->it->stream);
+    if (b->it->options->after_run)
+        b->it->options->after_run(b->it->options->user, b->it->stream, &b->op);
     if (!has_bad_index(b)) return status;
     if (um_stream_clear_error(b->it->stream) == UM_OUT_OF_RANGE && status == UM_OUT_OF_RANGE)
         return UM_OK;
@@ -250,8 +249,7 @@ static um_status free_blocks(bench *b)
     return status;
 }
 
-/* ---- judging ------------------------------------------------------------------------------------
- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 static uint64_t got_bits(const operand *x, int64_t index)
 {
@@ -400,8 +398,7 @@ static void add_to_digest(const operand *x, uint64_t *digest)
     }
 }
 
-/* ---- one case -----------------------------------------------------------------------------------
- */
+/* ---- one case -------------------------------------------------------------------------------- */
 
 static um_status ask_oracle(const bench *b)
 {
@@ -459,7 +456,7 @@ um_status um_case_run(const um_case *it, um_check_outcome *outcome, char *detail
     bench b = {.it = it,
                .device = um_stream_device(it->stream),
                .op = it->sample->op,
-               .rng = um_rng_make(it->seed, it->name),
+               .rng = um_rng_make(it->options->seed, it->name),
                .detail = detail,
                .detail_size = detail_size};
     *outcome = UM_CHECK_FAILED;

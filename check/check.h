@@ -29,6 +29,9 @@ typedef struct um_check_options {
     uint64_t seed;
     /* May be NULL. Called from several threads, one at a time. */
     void (*on_case)(void *user, const um_check_case *result);
+    /* For the driver's own tests, may be NULL: called when an op has run, before its results are
+     * read. A um_check that cannot fail would be worthless. */
+    void (*after_run)(void *user, um_stream *stream, const um_op *op);
     void *user;
 } um_check_options;
 

@@ -17,8 +17,7 @@ enum {
     DTYPE_END = UM_BOOL + 1
 };
 
-/* ---- names --------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static bool glob(const char *pattern, const char *text)
 {
@@ -41,16 +40,20 @@ static bool glob(const char *pattern, const char *text)
     return *pattern == 0;
 }
 
-bool um_check_matches(const char *pattern, const char *op_name, const char *case_name)
+/* A pattern that names no op. */
+static bool matches_name(const char *pattern, const char *case_name)
 {
     if (!pattern || !*pattern) return true;
-    if (um_op_find(pattern) != UM_OP_NONE) return strcmp(pattern, op_name) == 0;
-    if (strpbrk(pattern, "*?")) return glob(pattern, case_name);
-    return strstr(case_name, pattern) != NULL;
+    return strpbrk(pattern, "*?") ? glob(pattern, case_name) : strstr(case_name, pattern) != NULL;
 }
 
-/* ---- which cases there are ----------------------------------------------------------------------
- */
+bool um_check_matches(const char *pattern, const char *op_name, const char *case_name)
+{
+    if (pattern && um_op_find(pattern) != UM_OP_NONE) return strcmp(pattern, op_name) == 0;
+    return matches_name(pattern, case_name);
+}
+
+/* ---- which cases there are ------------------------------------------------------------------- */
 
 static bool has_values(const um_sample *sample)
 {
@@ -95,8 +98,8 @@ static bool variant_applies(const um_op_row *row, const um_sample *sample, um_va
 }
 
 /* Packed views see every round. The other views take turns with plain and special values, by the
- * sample's number; past the first samples they take turns altogether. Of a big sample only plain
- * values are tried, packed and mixed. */
+ * sample's number; past the first samples they take turns altogether. A big sample is tried with
+ * plain values, packed or mixed. */
 static bool case_applies(const um_op_row *row, const um_sample *sample, int32_t index,
                          um_variant variant, um_round round)
 {
@@ -104,7 +107,7 @@ static bool case_applies(const um_op_row *row, const um_sample *sample, int32_t 
     if (!round_applies(sample, round) || !variant_applies(row, sample, variant)) return false;
     if (count_elements(&sample->op) > BIG)
         return round == UM_ROUND_RANDOM &&
-               (variant == UM_VARIANT_PACKED || variant == UM_VARIANT_MIXED);
+               variant == ((index + row->id) % 2 ? UM_VARIANT_PACKED : UM_VARIANT_MIXED);
     if (variant == UM_VARIANT_PACKED) return true;
     if (round == UM_ROUND_BAD_INDEX) return variant == UM_VARIANT_MIXED;
     if (index >= FEW && index % (UM_VARIANT_COUNT - 1) + 1 != (int32_t)variant) return false;
@@ -112,14 +115,14 @@ static bool case_applies(const um_op_row *row, const um_sample *sample, int32_t 
     return round == (turn ? special : UM_ROUND_RANDOM);
 }
 
-/* ---- walking ------------------------------------------------------------------------------------
- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 /* What the workers share. */
 typedef struct shared {
     const um_check_options *options;
     um_check_result *result;
     um_mutex lock; /* of result, done, error, and of the calls to on_case */
+    um_op_id only; /* the op that the pattern names, or NONE */
     int64_t total, done;
     int32_t worker_count;
     um_error error; /* the first that ended a worker; code OK: none */
@@ -156,7 +159,7 @@ static um_status visit_case(worker *w, um_case *it, um_dtype dtype, int32_t inde
 {
     snprintf(w->name, sizeof w->name, "%s/%s/%d:%s/%s/%s", it->row->name, um_dtype_name(dtype),
              (int)index, it->sample->label, um_variant_name(it->variant), um_round_name(it->round));
-    if (!um_check_matches(w->all->options->pattern, it->row->name, w->name)) return UM_OK;
+    if (!w->all->only && !matches_name(w->all->options->pattern, w->name)) return UM_OK;
     int64_t number = w->count++;
     if (!w->stream || number % w->all->worker_count != w->number) return UM_OK;
     um_check_outcome outcome;
@@ -172,7 +175,7 @@ static um_status visit_sample(worker *w, const um_op_row *row, um_dtype dtype, i
                   .sample = sample,
                   .name = w->name,
                   .stream = w->stream,
-                  .seed = w->all->options->seed};
+                  .options = w->all->options};
     for (int v = 0; v < UM_VARIANT_COUNT; v++)
         for (int r = 0; r < UM_ROUND_COUNT; r++) {
             it.variant = (um_variant)v;
@@ -200,14 +203,14 @@ static um_status visit_all(worker *w)
     um_status status = UM_OK;
     for (um_op_id id = 1; id <= um_op_count(); id++) {
         const um_op_row *row = um_op_get_row(id);
+        if (w->all->only && w->all->only != id) continue;
         for (um_dtype dtype = 1; dtype < DTYPE_END && status == UM_OK; dtype++)
             if (row->dtypes & UM_BIT(dtype)) status = visit_dtype(w, row, dtype);
     }
     return status;
 }
 
-/* ---- running ------------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void work(void *arg)
 {
@@ -239,6 +242,7 @@ um_status um_check_run(const um_check_options *options, um_check_result *out)
 {
     *out = (um_check_result){0};
     shared all = {.options = options, .result = out};
+    if (options->pattern) all.only = um_op_find(options->pattern);
     all.worker_count = UM_MIN(um_os_cpu_count(), MAX_WORKERS);
     worker *workers = calloc(MAX_WORKERS, sizeof *workers);
     if (!workers) return UM_FAIL(UM_OUT_OF_MEMORY, "check: no memory");

@@ -8,8 +8,7 @@
 #include "check/oracle.h"
 #include "op/table.h"
 
-/* ---- random numbers: splitmix64 ----------------------------------------------------------------
- */
+/* ---- random numbers: splitmix64 -------------------------------------------------------------- */
 
 typedef struct um_rng {
     uint64_t state;
@@ -19,8 +18,7 @@ uint64_t um_rng_next(um_rng *rng);
 int64_t um_rng_below(um_rng *rng, int64_t n); /* n >= 1 */
 double um_rng_unit(um_rng *rng);              /* [0, 1) */
 
-/* ---- layout.c: where the elements of a view lie -------------------------------------------------
- */
+/* ---- layout.c: where the elements of a view lie ---------------------------------------------- */
 
 typedef enum um_layout_kind {
     UM_LAYOUT_PACKED,
@@ -52,8 +50,7 @@ void um_image_free(um_image *image);
 uint64_t um_image_get(const um_image *image, int64_t slot);
 void um_image_set(um_image *image, int64_t slot, uint64_t bits);
 
-/* ---- values.c: what the inputs hold ------------------------------------------------------------
- */
+/* ---- values.c: what the inputs hold ---------------------------------------------------------- */
 
 typedef enum um_round {
     UM_ROUND_RANDOM,    /* in the sample's ranges */
@@ -67,8 +64,7 @@ const char *um_round_name(um_round round);
 /* A value for input `input` of the sample. */
 um_num um_value_make(const um_sample *sample, int32_t input, um_round round, um_rng *rng);
 
-/* ---- case.c: one case ---------------------------------------------------------------------------
- */
+/* ---- case.c: one case ------------------------------------------------------------------------ */
 
 typedef enum um_variant {
     UM_VARIANT_PACKED,
@@ -90,7 +86,7 @@ typedef struct um_case {
     um_round round;
     const char *name;
     um_stream *stream;
-    uint64_t seed;
+    const um_check_options *options;
 } um_case;
 
 /* The input that the output may lie on, or -1. */

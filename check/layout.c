@@ -108,8 +108,7 @@ void um_layout_slots(const um_layout *layout, const um_view *view, int64_t *slot
     }
 }
 
-/* ---- images -----------------------------------------------------------------------------------
- */
+/* ---- images ---------------------------------------------------------------------------------- */
 
 bool um_image_make(um_image *image, int32_t bits, int64_t slots, size_t guard_bytes, uint8_t fill)
 {

@@ -285,8 +285,7 @@ um_expect um_oracle_map_float(um_op_id op, um_dtype work, const long double *x, 
     return expect;
 }
 
-/* ---- a fused program --------------------------------------------------------------------------
- */
+/* ---- a fused program ------------------------------------------------------------------------- */
 
 typedef struct map_state {
     long double value[UM_OP_MAX_INPUTS + UM_MAP_MAX_INSTS];

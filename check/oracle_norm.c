@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-/* ---- softmax ----------------------------------------------------------------------------------
- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 /* n values, `step` apart. */
 typedef struct row {
@@ -81,8 +80,7 @@ static void softmax(const um_op *op, const um_array *x, um_expect *expect)
     }
 }
 
-/* ---- rms_norm ---------------------------------------------------------------------------------
- */
+/* ---- rms_norm -------------------------------------------------------------------------------- */
 
 static void rms_norm(const um_op *op, const um_array *x, const um_array *w, um_expect *expect)
 {
@@ -110,8 +108,7 @@ static void rms_norm(const um_op *op, const um_array *x, const um_array *w, um_e
     }
 }
 
-/* ---- rope -------------------------------------------------------------------------------------
- */
+/* ---- rope ------------------------------------------------------------------------------------ */
 
 typedef struct turn {
     int64_t size, dims;

@@ -41,8 +41,7 @@ static um_expect expect_sum(const um_total *total, um_dtype work, int64_t n)
     return expect;
 }
 
-/* ---- one list of floats -----------------------------------------------------------------------
- */
+/* ---- one list of floats ---------------------------------------------------------------------- */
 
 /* The values that one output element depends on. */
 typedef struct list {
@@ -203,8 +202,7 @@ static um_expect reduce_float(um_op_id op, const list *x)
     }
 }
 
-/* ---- one list of integers, and what needs no arithmetic ----------------------------------------
- */
+/* ---- one list of integers, and what needs no arithmetic -------------------------------------- */
 
 static um_expect reduce_int(um_op_id op, const list *x)
 {
@@ -253,8 +251,7 @@ static um_expect reduce_list(um_op_id op, const list *x)
     return um_oracle_is_float(x->dtype) ? reduce_float(op, x) : reduce_int(op, x);
 }
 
-/* ---- whole ops --------------------------------------------------------------------------------
- */
+/* ---- whole ops ------------------------------------------------------------------------------- */
 
 /* The axes of attrs.reduce as bits 0 .. rank - 1. */
 static uint32_t plain_axes(uint32_t axes, int32_t rank)
@@ -300,8 +297,7 @@ um_status um_oracle_reduce(const um_op *op, const um_array *in, const um_array *
     return UM_OK;
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 typedef struct running {
     um_total total;

@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-/* ---- random numbers (Steele, Lea, Flood 2014: splitmix64) ---------------------------------------
- */
+/* ---- random numbers (Steele, Lea, Flood 2014: splitmix64) ------------------------------------ */
 
 um_rng um_rng_make(uint64_t seed, const char *name)
 {
@@ -29,8 +28,7 @@ int64_t um_rng_below(um_rng *rng, int64_t n) { return (int64_t)(um_rng_next(rng)
 
 double um_rng_unit(um_rng *rng) { return ldexp((double)(um_rng_next(rng) >> 11), -53); }
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 const char *um_round_name(um_round round)
 {

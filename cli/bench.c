@@ -29,8 +29,7 @@ typedef struct bench_result {
     int64_t runs_each;
 } bench_result;
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Fills with numbers in [-1, 1): a block of 4096 of them, over and over. */
 static um_status fill_view(um_stream *stream, const um_view *view)
@@ -77,8 +76,7 @@ static um_status free_views(bench_plan *plan, const um_op *op)
     return status;
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------
- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static um_status time_runs(bench_plan *plan, const um_op *op, int64_t runs, double *seconds)
 {
@@ -127,8 +125,7 @@ static um_status run_case(bench_plan *plan, bench_case *it, bench_result *result
     return status == UM_OK ? freed : status;
 }
 
-/* ---- showing -----------------------------------------------------------------------------------
- */
+/* ---- showing --------------------------------------------------------------------------------- */
 
 static const char *limit_unit(bench_limit limit)
 {
@@ -206,8 +203,7 @@ static void json_result(bench_plan *plan, const bench_case *it, const bench_resu
     cli_json_close(json, '}');
 }
 
-/* ---- the verb ----------------------------------------------------------------------------------
- */
+/* ---- the verb -------------------------------------------------------------------------------- */
 
 static bool is_wanted(const bench_plan *plan, const bench_case *it)
 {

@@ -14,8 +14,7 @@ enum { CHAINS = 12, ROUNDS = 5, MAX_THREADS = 256 };
 #define ARRAY_FLOATS ((int64_t)16 << 20) /* 64 MiB an array */
 #define PROBE_NS     40000000
 
-/* ---- probes ------------------------------------------------------------------------------------
- */
+/* ---- probes ---------------------------------------------------------------------------------- */
 
 typedef float floats __attribute__((vector_size(16)));
 typedef double doubles __attribute__((vector_size(16)));
@@ -60,8 +59,7 @@ static probe pick_probe(bool f64)
     return f64 ? (probe){probe_f64, 2} : (probe){probe_f32, 4};
 }
 
-/* ---- threads -----------------------------------------------------------------------------------
- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 typedef struct worker {
     um_thread thread;
@@ -95,8 +93,7 @@ static int64_t run_all(worker *workers, int32_t count)
     return um_os_now_ns() - begin;
 }
 
-/* ---- peak --------------------------------------------------------------------------------------
- */
+/* ---- peak ------------------------------------------------------------------------------------ */
 
 static void run_probe(worker *w) { w->result = w->probe.run(w->steps); }
 
@@ -120,8 +117,7 @@ static double measure_peak(worker *workers, int32_t count, bool f64)
     return best;
 }
 
-/* ---- bandwidth ---------------------------------------------------------------------------------
- */
+/* ---- bandwidth ------------------------------------------------------------------------------- */
 
 static void run_copy(worker *w)
 {

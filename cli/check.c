@@ -126,7 +126,8 @@ static void json_end(check_view *view, const um_check_result *result)
 
 static int run_check(check_view *view, um_device *device, const char *pattern)
 {
-    um_check_options options = {device, pattern, view->seed, on_case, view};
+    um_check_options options = {
+        .device = device, .pattern = pattern, .seed = view->seed, .on_case = on_case, .user = view};
     um_check_result result;
     if (view->as_json) {
         view->json = (cli_json){.file = stdout};
