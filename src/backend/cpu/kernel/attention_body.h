@@ -166,12 +166,15 @@ static void REAL_FN(score_keys)(const attention_job *job, int64_t k_at, int64_t 
                                 const REAL *q, REAL *s, REAL *buffer)
 {
     const um_view *k = job->k;
+    const REAL *keys = (const REAL *)(uintptr_t)k->ptr;
+    bool direct = REAL_FN(line_is_direct)(k->dtype, k->stride[3], job->d);
     for (int64_t j = 0; j < n; j += 4) {
         const REAL *row[4];
         for (int64_t i = 0; i < 4; i++) {
             int64_t at = k_at + (first + UM_MIN(j + i, n - 1)) * k->stride[2];
-            row[i] = REAL_FN(line_load)(k->dtype, (const void *)(uintptr_t)k->ptr, at, k->stride[3],
-                                        job->d, buffer + i * job->d);
+            row[i] = direct ? keys + at : buffer + i * job->d;
+            if (!direct)
+                um_load(REAL_CLASS, buffer + i * job->d, k->dtype, keys, at, k->stride[3], job->d);
         }
         REAL_FN(dot4)(row, q, job->d, s + j);
     }

@@ -9,12 +9,13 @@
  * With mc = 144, kc = 256 a block of A takes 144 KiB of the L2; the panel streams from farther out,
  * 4 bytes for 288 flops. */
 #ifndef GEMM_K_BLOCK
-#define GEMM_K_BLOCK   256
-#define GEMM_ROW_BLOCK 144
-#define GEMM_COL_BLOCK 256 /* elements of a row of a block */
-#define GEMM_PACK_COLS 256
-#define GEMM_PACK_ROWS 4
-#define GEMM_PANEL     (1 << 20) /* elements of B packed at a time, where that is a whole block */
+#define GEMM_K_BLOCK     256
+#define GEMM_ROW_BLOCK   144
+#define GEMM_COL_BLOCK   256 /* elements of a row of a block */
+#define GEMM_PACK_COLS   256
+#define GEMM_PACK_ROWS   4
+#define GEMM_FETCH_AHEAD 16        /* rows */
+#define GEMM_PANEL       (1 << 20) /* elements of B packed at a time, where that is a whole block */
 /* From here on blocks of k are added up exactly: a plain chain of them would grow too long. */
 #define GEMM_EXACT_K (16 * GEMM_K_BLOCK)
 #endif
@@ -77,6 +78,18 @@ static REAL *REAL_FN(gemm_sliver)(const REAL_FN(gemm) * g, int64_t index)
     return base + g->panel_at + index / g->lane_count * TILE_COLS * g->p->k;
 }
 
+/* Rows of 256 or so elements out of a wide matrix: each lies in a page of its own, so the hardware
+ * fetches nothing ahead. Asks for `count` elements of each of GEMM_PACK_ROWS rows. */
+UM_INLINE void REAL_FN(gemm_fetch_rows)(const matrix *x, int64_t first, int64_t stride,
+                                        int64_t count)
+{
+    if (x->dtype != REAL_DTYPE) return;
+    const REAL *row = (const REAL *)x->data + first;
+    for (int64_t r = 0; r < GEMM_PACK_ROWS; r++)
+        for (int64_t i = 0; i < count; i += 64 / (int64_t)sizeof(REAL))
+            __builtin_prefetch(row + r * stride + i, 0, 2);
+}
+
 /* Task: GEMM_PACK_COLS columns of the panel. Rows of B that lie in one piece are read in one piece.
  */
 static void REAL_FN(gemm_pack_b)(void *ctx, int64_t task, int32_t lane)
@@ -89,11 +102,34 @@ static void REAL_FN(gemm_pack_b)(void *ctx, int64_t task, int32_t lane)
     int64_t k_step = b->col == 1 ? GEMM_PACK_ROWS : GEMM_K_BLOCK;
     REAL buffer[GEMM_K_BLOCK];
     (void)lane;
-    for (int64_t k = 0; k < g->p->k; k += k_step)
+    for (int64_t k = 0; k < g->p->k; k += k_step) {
+        if (b->col == 1 && k + GEMM_FETCH_AHEAD + GEMM_PACK_ROWS <= g->p->k)
+            REAL_FN(gemm_fetch_rows)
+        (b, g->at.b + first + (k + GEMM_FETCH_AHEAD) * b->row, b->row, last - first);
         for (int64_t col = first; col < last; col += TILE_COLS) REAL_FN(pack)
-    (REAL_FN(gemm_sliver)(g, (col - g->panel_first) / TILE_COLS) + k * TILE_COLS, TILE_COLS,
-     b->dtype, b->data, g->at.b + col * b->col + k * b->row, b->col, b->row,
-     UM_MIN(last - col, TILE_COLS), UM_MIN(g->p->k - k, k_step), buffer);
+        (REAL_FN(gemm_sliver)(g, (col - g->panel_first) / TILE_COLS) + k * TILE_COLS, TILE_COLS,
+         b->dtype, b->data, g->at.b + col * b->col + k * b->row, b->col, b->row,
+         UM_MIN(last - col, TILE_COLS), UM_MIN(g->p->k - k, k_step), buffer);
+    }
+}
+
+/* Columns of A that lie in one piece are read in one piece. */
+static void REAL_FN(gemm_pack_a)(const REAL_FN(gemm) * g, int64_t k, int64_t row, int64_t rows,
+                                 REAL *dst)
+{
+    const matrix *a = &g->p->a;
+    int64_t count = UM_MIN(g->p->k - k, GEMM_K_BLOCK);
+    int64_t step = a->row == 1 ? GEMM_PACK_ROWS : count;
+    REAL buffer[GEMM_K_BLOCK];
+    for (int64_t from = 0; from < count; from += step) {
+        int64_t ahead = k + from + GEMM_FETCH_AHEAD;
+        if (a->row == 1 && ahead + GEMM_PACK_ROWS <= g->p->k)
+            REAL_FN(gemm_fetch_rows)(a, g->at.a + row + ahead * a->col, a->col, rows);
+        for (int64_t i = 0; i < rows; i += TILE_ROWS) REAL_FN(pack)
+        (dst + i * count + from * TILE_ROWS, TILE_ROWS, a->dtype, a->data,
+         g->at.a + (row + i) * a->row + (k + from) * a->col, a->row, a->col,
+         UM_MIN(rows - i, TILE_ROWS), UM_MIN(count - from, step), buffer);
+    }
 }
 
 /* Puts the finished sums of one register tile in their place. */
@@ -175,13 +211,9 @@ static void REAL_FN(gemm_block)(void *ctx, int64_t task, int32_t lane)
     int64_t col = g->panel_first + task % g->col_tasks * g->col_block;
     int64_t rows = UM_MIN(p->m - row, g->row_block);
     int64_t cols = UM_MIN(UM_MIN(p->n, g->panel_first + g->panel_count) - col, g->col_block);
-    REAL buffer[GEMM_K_BLOCK], *a = um_cpu_scratch(g->exec, lane), *kept = a + g->tile_at;
+    REAL *a = um_cpu_scratch(g->exec, lane), *kept = a + g->tile_at;
     for (int64_t k = 0; k < p->k; k += GEMM_K_BLOCK) {
-        int64_t count = UM_MIN(p->k - k, GEMM_K_BLOCK);
-        for (int64_t i = 0; i < rows; i += TILE_ROWS) REAL_FN(pack)
-        (a + i * count, TILE_ROWS, p->a.dtype, p->a.data,
-         g->at.a + (row + i) * p->a.row + k * p->a.col, p->a.row, p->a.col,
-         UM_MIN(rows - i, TILE_ROWS), count, buffer);
+        REAL_FN(gemm_pack_a)(g, k, row, rows, a);
         REAL_FN(gemm_sweep)(g, k, row, rows, col, cols, a, kept);
     }
 }

@@ -72,6 +72,20 @@ static void turn(product *p)
     p->m = p->n, p->n = m;
 }
 
+/* Few rows, and b too large for the L2: b is then better packed block by block, as a is. */
+static bool is_flat(int64_t rows, int64_t cols, int64_t k)
+{
+    return rows <= 96 && cols >= 4 * rows && cols * k > 65536;
+}
+
+/* A vector goes to the right; else rows of the output should be contiguous, unless it is flat. */
+static bool wants_turn(const product *p)
+{
+    if (p->m == 1 || p->n == 1) return p->n != 1;
+    if (is_flat(p->m, p->n, p->k)) return true;
+    return p->out.col != 1 && p->out.row == 1 && !is_flat(p->n, p->m, p->k);
+}
+
 static product product_of(const um_op *op)
 {
     const um_view *out = &op->out[0];
@@ -88,7 +102,7 @@ static product product_of(const um_op *op)
     while (fold_batch(&p)) {}
     p.batch_count = 1;
     for (int32_t d = 0; d < p.batch_rank; d++) p.batch_count *= p.batch_shape[d];
-    if ((p.m == 1 && p.n != 1) || (p.n != 1 && p.out.col != 1 && p.out.row == 1)) turn(&p);
+    if (wants_turn(&p)) turn(&p);
     return p;
 }
 

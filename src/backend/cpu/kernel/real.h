@@ -36,19 +36,35 @@
 
 /* ---- vectors -------------------------------------------------------------------------------- */
 
-/* The first n < REAL_LANES elements, the other lanes 0. */
+/* The first n <= REAL_LANES elements, the other lanes 0. */
 UM_INLINE VREAL REAL_FN(load_part)(const REAL *p, int64_t n)
 {
+#if defined(__AVX2__) && REAL_BITS == 32
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return (VREAL)_mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane));
+#elif defined(__AVX2__)
+    __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+    return (VREAL)_mm256_maskload_pd(p, _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), lane));
+#else
     REAL lane[REAL_LANES] = {0};
     for (int64_t i = 0; i < n; i++) lane[i] = p[i];
     return VREAL_FN(load)(lane);
+#endif
 }
 
 UM_INLINE void REAL_FN(store_part)(REAL *p, VREAL v, int64_t n)
 {
+#if defined(__AVX2__) && REAL_BITS == 32
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane), (__m256)v);
+#elif defined(__AVX2__)
+    __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
+    _mm256_maskstore_pd(p, _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), lane), (__m256d)v);
+#else
     REAL lane[REAL_LANES];
     VREAL_FN(store)(lane, v);
     for (int64_t i = 0; i < n; i++) p[i] = lane[i];
+#endif
 }
 
 UM_INLINE VREAL REAL_FN(vmax)(VREAL a, VREAL b) { return VREAL_FN(select)((VMASK)(a > b), a, b); }
