@@ -115,6 +115,8 @@ um_status um_oracle_attention(const um_op *op, const um_array *in, const um_arra
                               um_expect *expect);
 um_status um_oracle_conv(const um_op *op, const um_array *in, const um_array *out,
                          um_expect *expect);
+um_status um_oracle_resize(const um_op *op, const um_array *in, const um_array *out,
+                           um_expect *expect);
 /* These have several. */
 um_status um_oracle_pool(const um_op *op, const um_array *in, const um_array *out,
                          um_expect *const *expect);

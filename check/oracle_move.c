@@ -77,6 +77,8 @@ um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out
     case UM_OP_CONV:
     case UM_OP_CONV_BACKWARD_DATA:
     case UM_OP_CONV_BACKWARD_FILTER: return um_oracle_conv(op, in, out, expect[0]);
+    case UM_OP_RESIZE:
+    case UM_OP_RESIZE_BACKWARD: return um_oracle_resize(op, in, out, expect[0]);
     case UM_OP_MAX_POOL:
     case UM_OP_AVG_POOL:
     case UM_OP_MAX_POOL_BACKWARD:

@@ -96,7 +96,8 @@ UM_API UM_MUST_CHECK um_status um_one_hot_view(um_stream *stream, const um_view 
 UM_API UM_MUST_CHECK um_status um_nonzero_view(um_stream *stream, const um_view *x,
                                                const um_view *indices, const um_view *count);
 
-/* ---- pooling -------------------------------------------------------------------------------- */
+/* ---- pooling and resizing ---------------------------------------------------------------------
+ */
 
 /* Over 1 to 3 spatial axes; x [N,C,...], y [N,C,...]. Strides of 0 mean the kernel's size,
  * dilations of 0 mean 1; adaptive (y's sizes of 1: global) looks at the layout only.
@@ -118,6 +119,13 @@ UM_API UM_MUST_CHECK um_status um_avg_pool_forward(um_stream *stream, const um_p
                                                    const um_view *x, const um_view *y);
 UM_API UM_MUST_CHECK um_status um_avg_pool_backward(um_stream *stream, const um_pool_desc *desc,
                                                     const um_view *dy, const um_view *dx);
+
+/* Other spatial sizes: x [N,C,...] to y's, by um_resize_desc's rule along each axis. f64, f32, f16,
+ * bf16. INVALID_ARGUMENT: an empty axis to one that is not. */
+UM_API UM_MUST_CHECK um_status um_resize_forward(um_stream *stream, const um_resize_desc *desc,
+                                                 const um_view *x, const um_view *y);
+UM_API UM_MUST_CHECK um_status um_resize_backward(um_stream *stream, const um_resize_desc *desc,
+                                                  const um_view *dy, const um_view *dx);
 
 /* ---- sorting ------------------------------------------------------------------------------------
  */

@@ -108,11 +108,14 @@ typedef struct um_pool_desc {
 
 enum { UM_RESIZE_NEAREST = 0, UM_RESIZE_LINEAR = 1, UM_RESIZE_CUBIC = 2 };
 
+/* Place o of y, of `out` places, lies at s in x's `in`: (o + 1/2) in / out - 1/2, or o (in - 1) /
+ * (out - 1) with align_corners (0 when out is 1). Nearest takes floor(o in / out) in any case;
+ * linear floor(s) and the next, cubic one more on either side, by their distance; s < 0 counts as 0
+ * for linear, and places beyond x are its first and last. */
 typedef struct um_resize_desc {
     int32_t layout; /* UM_CHANNELS_FIRST, ... */
     int32_t mode;
-    int32_t align_corners; /* first and last places meet, else half-pixel centres; nearest: always
-                              floor(o n / count) */
+    int32_t align_corners;
 } um_resize_desc;
 
 /* The attributes of each op. Ops that are not named here have none. */

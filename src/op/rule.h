@@ -56,6 +56,8 @@ UM_RULE(max_pool)
 UM_RULE(avg_pool)
 UM_RULE(max_pool_backward)
 UM_RULE(avg_pool_backward)
+UM_RULE(resize)
+UM_RULE(resize_backward)
 #undef UM_RULE
 
 /* ---- for infer_ ---------------------------------------------------------------------------- */

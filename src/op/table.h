@@ -1,6 +1,6 @@
 /* op/table.h: the op table as the core and the conformance driver see it. Rows come from
  * umbel/op.def; each rule's um_infer_<rule> and um_sample_<rule> are in its family's file (map.c,
- * reduce.c, move.c, index.c, matmul.c, norm.c, attention.c, conv.c, pool.c). */
+ * reduce.c, move.c, index.c, matmul.c, norm.c, attention.c, conv.c, pool.c, resize.c). */
 #ifndef UM_OP_TABLE_H
 #define UM_OP_TABLE_H
 
@@ -18,7 +18,8 @@ typedef enum um_op_family {
     UM_FAMILY_ATTENTION,
     UM_FAMILY_CONV,
     UM_FAMILY_POOL,
-    UM_FAMILY_SORT
+    UM_FAMILY_SORT,
+    UM_FAMILY_RESIZE
 } um_op_family;
 
 /* The dtype column as bits (1u << um_dtype). */
