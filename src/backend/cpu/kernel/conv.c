@@ -169,6 +169,8 @@ static void each_task(const conv *c, int64_t count, um_cpu_task_fn fn, void *ctx
 #include "backend/cpu/kernel/conv_gemm_body.h"
 
 #include "backend/cpu/kernel/conv_filter_body.h"
+
+#include "backend/cpu/kernel/conv_direct_body.h"
 #undef REAL_BITS
 #define REAL_BITS 64
 #include "backend/cpu/kernel/real.h"
@@ -178,6 +180,8 @@ static void each_task(const conv *c, int64_t count, um_cpu_task_fn fn, void *ctx
 #include "backend/cpu/kernel/conv_gemm_body.h"
 
 #include "backend/cpu/kernel/conv_filter_body.h"
+
+#include "backend/cpu/kernel/conv_direct_body.h"
 
 /* ---- the op as a conv ----------------------------------------------------------------------- */
 
@@ -259,17 +263,24 @@ static conv conv_of(um_cpu_exec *exec, const um_op *op, bool to_wide)
     return c;
 }
 
+/* So few products a tile of them would be mostly empty. */
+static bool is_direct(const conv *c) { return c->q == 1 && c->m < 4; }
+
 um_status UM_ISA_FN(um_run_conv)(um_cpu_exec *exec, const um_op *op)
 {
     bool to_wide = !op->attrs.conv.transposed == (op->id == UM_OP_CONV_BACKWARD_DATA);
     conv c = conv_of(exec, op, to_wide);
     if (um_view_count(&op->out[0]) == 0) return UM_OK;
-    return c.wide.dtype == UM_F64 ? conv_gemm_run_f64(&c, to_wide) : conv_gemm_run_f32(&c, to_wide);
+    bool f64 = c.wide.dtype == UM_F64;
+    if (is_direct(&c)) return f64 ? direct_run_f64(&c, to_wide) : direct_run_f32(&c, to_wide);
+    return f64 ? conv_gemm_run_f64(&c, to_wide) : conv_gemm_run_f32(&c, to_wide);
 }
 
 um_status UM_ISA_FN(um_run_conv_filter)(um_cpu_exec *exec, const um_op *op)
 {
     conv c = conv_of(exec, op, false);
     if (um_view_count(&op->out[0]) == 0) return UM_OK;
-    return c.wide.dtype == UM_F64 ? conv_filter_run_f64(&c) : conv_filter_run_f32(&c);
+    bool f64 = c.wide.dtype == UM_F64;
+    if (is_direct(&c)) return f64 ? direct_filter_run_f64(&c) : direct_filter_run_f32(&c);
+    return f64 ? conv_filter_run_f64(&c) : conv_filter_run_f32(&c);
 }

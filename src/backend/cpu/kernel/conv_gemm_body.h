@@ -171,7 +171,9 @@ static void REAL_FN(conv_gather)(REAL_FN(conv_work) * w, int64_t k, int64_t coun
 static void REAL_FN(conv_store)(const conv_side *side, int64_t first, int64_t step,
                                 const REAL *value, int64_t n)
 {
-    if (side->dtype == REAL_DTYPE)
+    if (REAL_FN(line_is_direct)(side->dtype, step, n))
+        memcpy((REAL *)side->data + first, value, (size_t)n * sizeof(REAL));
+    else if (side->dtype == REAL_DTYPE)
         for (int64_t i = 0; i < n; i++) ((REAL *)side->data)[first + i * step] = value[i];
     else
         um_store(side->dtype, side->data, first, step, REAL_CLASS, value, n);
