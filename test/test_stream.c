@@ -203,6 +203,48 @@ static void release_before_wait(um_device *device)
     CHECK_OK(um_free(device, quick));
 }
 
+/* A queued op is as long as its inputs need; one that reads all of a um_op leaves the queue's
+ * memory where a record ends with it (seen by ASan). */
+static void short_records(um_device *device)
+{
+    enum { N = 300, COUNT = 7 };
+    um_stream *stream = create_stream(device);
+    um_ptr ptr;
+    float out[COUNT];
+    CHECK_OK(um_alloc(device, sizeof out, &ptr));
+    um_op op = {.id = UM_OP_ARANGE, .out_count = 1, .attrs.arange = {.step = 2}};
+    CHECK_OK(um_view_make(ptr, UM_F32, 1, (int64_t[]){COUNT}, &op.out[0]));
+    for (int i = 0; i < N; i++) {
+        op.id = i % 2 ? UM_OP_FILL : UM_OP_ARANGE;
+        CHECK_OK(um_enqueue(stream, &op));
+    }
+    op.id = UM_OP_ARANGE;
+    CHECK_OK(um_enqueue(stream, &op));
+    CHECK_OK(um_read(stream, out, ptr, sizeof out));
+    CHECK(out[0] == 0 && out[COUNT - 1] == 2 * (COUNT - 1));
+    CHECK_OK(um_free(device, ptr));
+    um_stream_release(stream);
+}
+
+/* Tickets that no record gave mean all there is, and nobody hangs. */
+static void future_event(um_device *device)
+{
+    um_stream *a = create_stream(device), *b = create_stream(device);
+    um_ptr x = alloc_zeros(device, a, 4);
+    um_event event;
+    float one = 1;
+    CHECK_OK(um_record(a, &event));
+    event.ticket += 1000;
+    CHECK_OK(um_wait(b, event));
+    CHECK_OK(um_fill(b, x, 4, &one, 4));
+    CHECK(read_float(b, x) == 1);
+    CHECK_OK(um_event_synchronize(event));
+    CHECK_OK(um_query(event));
+    CHECK_OK(um_free(device, x));
+    um_stream_release(a);
+    um_stream_release(b);
+}
+
 static void many_streams(um_device *device)
 {
     enum { STREAMS = 200 };
@@ -493,6 +535,8 @@ static void run_with_threads(const char *threads)
     ping_pong(device, checked, 200);
     progress_alone(device);
     for (int i = 0; i < 10; i++) release_before_wait(device);
+    short_records(device);
+    future_event(device);
     many_streams(device);
     run_stress(device);
     um_device_release(checked);

@@ -396,9 +396,16 @@ static void wait_for_ticket(um_backend_stream *s, uint64_t ticket)
     }
 }
 
+/* A ticket that record cannot have given would never come: it is as good as the last one. */
+static uint64_t known_ticket(um_backend_stream *s, uint64_t ticket)
+{
+    uint64_t last = atomic_load(&s->queue.pushed);
+    return UM_MIN(ticket, last);
+}
+
 um_status um_cpu_stream_synchronize(um_backend_stream *s, uint64_t ticket)
 {
-    wait_for_ticket(s, UM_MIN(ticket, atomic_load(&s->queue.pushed)));
+    wait_for_ticket(s, known_ticket(s, ticket));
     return stream_status(s);
 }
 
@@ -546,6 +553,7 @@ um_status um_cpu_stream_wait(um_backend_stream *s, um_backend_stream *other, uin
 {
     um_error error;
     if (other == s) return UM_OK;
+    ticket = known_ticket(other, ticket);
     if (completed(other) >= ticket && !ticket_failed(other, ticket, &error))
         return stream_status(s);
     void *at;
@@ -561,6 +569,7 @@ um_status um_cpu_stream_wait(um_backend_stream *s, um_backend_stream *other, uin
 um_status um_cpu_stream_query(um_backend_stream *s, uint64_t ticket)
 {
     UM_TRY(stream_status(s));
+    ticket = known_ticket(s, ticket);
     if (completed(s) < ticket) schedule(s); /* whoever asks wants it done */
     return completed(s) < ticket ? UM_NOT_READY : UM_OK;
 }

@@ -213,7 +213,7 @@ um_status UM_ISA_FN(um_run_fill)(um_cpu_exec *exec, const um_op *op)
 static void arange_task(void *ctx, int64_t task, int32_t worker)
 {
     (void)worker;
-    const um_op *op = ctx;
+    const um_op *op = *(const um_op *const *)ctx;
     const um_view *out = &op->out[0];
     union {
         double f[PIECE];
@@ -235,7 +235,6 @@ static void arange_task(void *ctx, int64_t task, int32_t worker)
 
 um_status UM_ISA_FN(um_run_arange)(um_cpu_exec *exec, const um_op *op)
 {
-    um_op mutable_op = *op;
-    run_tasks(exec, um_ceil_div(op->out[0].shape[0], CHUNK), false, arange_task, &mutable_op);
+    run_tasks(exec, um_ceil_div(op->out[0].shape[0], CHUNK), false, arange_task, &op);
     return UM_OK;
 }
