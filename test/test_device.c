@@ -369,6 +369,10 @@ static void test_enqueue(void)
     op = add_op(ptr + 32, ptr, ptr + 16, 4);
     op.in[0].stride[0] = -1; /* from ptr downwards: outside */
     CHECK_FAILS(um_enqueue(stream, &op), UM_INVALID_ARGUMENT, "input 0");
+    op = add_op(ptr + 32, ptr + 2, ptr + 16, 3);
+    CHECK_FAILS(um_enqueue(stream, &op), UM_INVALID_ARGUMENT, "multiple of its 4 bytes");
+    op = add_op(ptr + 31, ptr, ptr + 16, 3);
+    CHECK_FAILS(um_enqueue(stream, &op), UM_INVALID_ARGUMENT, "output 0, f32[3] at 0x");
     op = add_op(1, 2, 3, 0); /* nothing to write */
     CHECK_OK(um_enqueue(stream, &op));
     op = add_op(ptr + 8, ptr, ptr + 16, 4);

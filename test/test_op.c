@@ -72,6 +72,7 @@ static void test_views(void)
     CHECK(um_view_extent(&v, &low, &high) && low == -3 && high == 1);
     v = (um_view){.dtype = 77, .rank = 99};
     CHECK(strcmp(um_view_text(&v, text, sizeof text), "none[rank 99]") == 0);
+    CHECK(um_view_count(NULL) == 0);
 }
 
 static void test_axes(void)

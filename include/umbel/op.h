@@ -22,8 +22,8 @@ extern "C" {
 typedef uint64_t um_ptr;
 
 /* A strided window on memory. Element (i0, i1, ...) is at ptr + sum(i * stride) elements. Strides
- * may be 0 (inputs only) or negative. A 4-bit dtype needs ptr at a whole byte, i.e. an even
- * element. */
+ * may be 0 (inputs only) or negative. ptr is a multiple of the dtype's bytes; a 4-bit dtype needs
+ * it at a whole byte, i.e. an even element. */
 typedef struct um_view {
     um_ptr ptr; /* of element (0, 0, ...) */
     um_dtype dtype;

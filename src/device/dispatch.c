@@ -43,12 +43,14 @@ static bool writes_nothing(const um_op *op)
     return true;
 }
 
-/* Whether every byte of the view is in one live allocation. With device->mutex held. */
-static bool view_is_alive(um_device *device, const um_view *view)
+/* Whether the view is aligned and every byte of it in one live allocation. With device->mutex held.
+ */
+static bool view_is_good(um_device *device, const um_view *view)
 {
     int64_t low, high;
     if (!um_view_extent(view, &low, &high)) return false;
-    return low == high ||
+    if (low == high) return true;
+    return um_view_is_aligned(view) &&
            um_memory_holds(device, view->ptr + (uint64_t)low, (uint64_t)high - (uint64_t)low);
 }
 
@@ -56,6 +58,12 @@ static um_status bad_view(um_device *device, const um_op *op, const char *role, 
 {
     char text[128];
     const um_view *view = role[0] == 'i' ? &op->in[index] : &op->out[index];
+    if (!um_view_is_aligned(view))
+        return um_backend_fail(UM_INVALID_ARGUMENT, NULL, um_op_name(op->id), 0,
+                               "%s: %s %d, %s at 0x%llx, is not at a multiple of its %d bytes",
+                               um_op_name(op->id), role, index,
+                               um_view_text(view, text, sizeof text), (ull)view->ptr,
+                               um_dtype_bits(view->dtype) / 8);
     return um_backend_fail(UM_INVALID_ARGUMENT, NULL, um_op_name(op->id), 0,
                            "%s: %s %d, %s at 0x%llx, is not inside one live allocation of %s",
                            um_op_name(op->id), role, index, um_view_text(view, text, sizeof text),
@@ -66,8 +74,8 @@ static um_status check_pointers(um_device *device, const um_op *op)
 {
     int32_t in = 0, out = 0;
     um_mutex_lock(&device->mutex);
-    while (in < op->in_count && view_is_alive(device, &op->in[in])) in++;
-    while (out < op->out_count && view_is_alive(device, &op->out[out])) out++;
+    while (in < op->in_count && view_is_good(device, &op->in[in])) in++;
+    while (out < op->out_count && view_is_good(device, &op->out[out])) out++;
     um_mutex_unlock(&device->mutex);
     if (in < op->in_count) return bad_view(device, op, "input", in);
     if (out < op->out_count) return bad_view(device, op, "output", out);

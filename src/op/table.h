@@ -111,7 +111,8 @@ bool um_view_extent(const um_view *view, int64_t *low_bytes, int64_t *high_bytes
 bool um_view_self_overlaps(const um_view *view);
 bool um_views_overlap(const um_view *a, const um_view *b);
 bool um_views_identical(const um_view *a,
-                        const um_view *b);   /* same pointer, element size, shape and strides */
+                        const um_view *b);    /* same pointer, element size, shape and strides */
+bool um_view_is_aligned(const um_view *view); /* ptr is a multiple of the element's bytes */
 bool um_view_is_packed(const um_view *view); /* row-major, no gaps (axes of size 1 do not matter) */
 /* The bits of `axes` as plain axis bits 0 .. rank-1; 0, every axis, stays 0. false: an axis outside
  * the rank or named twice. */

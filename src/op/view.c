@@ -45,8 +45,14 @@ um_status um_view_make(um_ptr ptr, um_dtype dtype, int32_t rank, const int64_t *
     return UM_OK;
 }
 
+bool um_view_is_aligned(const um_view *view)
+{
+    return view->ptr % (um_ptr)UM_MAX(um_dtype_bits(view->dtype) / 8, 1) == 0;
+}
+
 int64_t um_view_count(const um_view *view)
 {
+    if (!view) return 0;
     int64_t count = 1;
     for (int32_t i = 0; i < view->rank; i++) count *= view->shape[i];
     return count;
