@@ -165,6 +165,12 @@ static void test_wrong_arguments(void)
     CHECK_OK(um_llm_eval(llm, 1, &bos, 1, NULL)); /* none of them moved the position */
     CHECK_FAILS(um_llm_load(NULL, MODEL, &none), UM_INVALID_ARGUMENT, "device is NULL");
     CHECK(none == NULL);
+    CHECK_FAILS(um_llm_load(device, MODEL, NULL), UM_INVALID_ARGUMENT, "out is NULL");
+    CHECK_FAILS(um_llm_eval(NULL, 1, &bos, 0, logits), UM_INVALID_ARGUMENT, "llm is NULL");
+    um_llm_info info = {.dim = 1};
+    um_llm_get_info(NULL, &info);
+    CHECK(info.dim == 0);
+    um_llm_get_info(llm, NULL);
     um_llm_release(NULL);
 }
 

@@ -175,6 +175,17 @@ static void test_encode_room(void)
     count = 0;
     CHECK_FAILS(um_tokenizer_encode(tokenizer, "Once", &count, NULL), UM_OUT_OF_RANGE, "2 tokens");
     CHECK(count == 2);
+    const char *bytes;
+    size_t size;
+    CHECK_FAILS(um_tokenizer_encode(NULL, "", &count, tokens), UM_INVALID_ARGUMENT, "tokenizer is");
+    CHECK_FAILS(um_tokenizer_encode(tokenizer, NULL, &count, tokens), UM_INVALID_ARGUMENT, "text");
+    CHECK_FAILS(um_tokenizer_encode(tokenizer, "", NULL, tokens), UM_INVALID_ARGUMENT, "count");
+    CHECK_FAILS(um_tokenizer_encode(tokenizer, "", &count, NULL), UM_INVALID_ARGUMENT, "tokens is");
+    CHECK_FAILS(um_tokenizer_decode(NULL, 1, 5, &bytes, &size), UM_INVALID_ARGUMENT,
+                "tokenizer is");
+    CHECK_FAILS(um_tokenizer_decode(tokenizer, 1, 5, NULL, &size), UM_INVALID_ARGUMENT, "bytes is");
+    CHECK_FAILS(um_tokenizer_decode(tokenizer, 1, 5, &bytes, NULL), UM_INVALID_ARGUMENT, "size_");
+    CHECK_FAILS(um_tokenizer_load(TOKENIZER, VOCAB_SIZE, NULL), UM_INVALID_ARGUMENT, "out is NULL");
     um_tokenizer_release(tokenizer);
 }
 
@@ -504,6 +515,11 @@ static void test_sampler_refuses(void)
     int32_t token = -1;
     CHECK_OK(um_sampler_create(&(um_sampler_desc){.vocab_size = 4}, &sampler));
     CHECK_FAILS(um_sampler_next(sampler, logits, &token), UM_INVALID_ARGUMENT, "logit 2 of 4");
+    CHECK_FAILS(um_sampler_next(sampler, NULL, &token), UM_INVALID_ARGUMENT, "logits is NULL");
+    CHECK_FAILS(um_sampler_next(sampler, logits, NULL), UM_INVALID_ARGUMENT, "token is NULL");
+    CHECK_FAILS(um_sampler_next(NULL, logits, &token), UM_INVALID_ARGUMENT, "sampler is NULL");
+    CHECK_FAILS(um_sampler_create(&(um_sampler_desc){.vocab_size = 4}, NULL), UM_INVALID_ARGUMENT,
+                "out is NULL");
     um_sampler_release(sampler);
 }
 

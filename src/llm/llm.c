@@ -128,6 +128,7 @@ static um_status load(um_llm *llm, const um_checkpoint *c)
 
 um_status um_llm_load(um_device *device, const char *path, um_llm **out)
 {
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "llm: out is NULL");
     *out = NULL;
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "llm: device is NULL");
     um_checkpoint checkpoint;
@@ -175,7 +176,10 @@ void um_llm_release(um_llm *llm)
     um_mem_free(llm);
 }
 
-void um_llm_get_info(const um_llm *llm, um_llm_info *out) { *out = llm->info; }
+void um_llm_get_info(const um_llm *llm, um_llm_info *out)
+{
+    if (out) *out = llm ? llm->info : (um_llm_info){0};
+}
 
 /* ---- forward ------------------------------------------------------------------------------ */
 
@@ -245,6 +249,7 @@ static um_tensor *run_layers(const forward *f, const int32_t *tokens)
 static um_status check_eval(const um_llm *llm, int32_t count, const int32_t *tokens,
                             int32_t position)
 {
+    if (!llm) return UM_FAIL(UM_INVALID_ARGUMENT, "llm_eval: llm is NULL");
     const um_llm_info *info = &llm->info;
     if (count < 1 || !tokens)
         return UM_FAIL(UM_INVALID_ARGUMENT, "llm_eval: got %d tokens%s, wanted at least 1", count,

@@ -33,6 +33,7 @@ static um_status check_desc(const um_sampler_desc *desc)
 
 um_status um_sampler_create(const um_sampler_desc *desc, um_sampler **out)
 {
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "sampler: out is NULL");
     *out = NULL;
     UM_TRY(check_desc(desc));
     um_sampler *sampler = um_mem_zalloc(sizeof *sampler);
@@ -128,6 +129,11 @@ static int32_t draw(um_sampler *sampler, float largest)
 
 um_status um_sampler_next(um_sampler *sampler, const float *logits, int32_t *token)
 {
+    if (!sampler || !logits || !token)
+        return UM_FAIL(UM_INVALID_ARGUMENT, "sampler: %s is NULL",
+                       !sampler  ? "sampler"
+                       : !logits ? "logits"
+                                 : "token");
     int32_t nan_at = 0, vocab = sampler->desc.vocab_size;
     int32_t largest = find_largest(logits, vocab, &nan_at);
     *token = UM_MAX(largest, 0);

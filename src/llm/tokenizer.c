@@ -121,6 +121,7 @@ static um_status fill_tokenizer(um_tokenizer *t, const char *path, const um_file
 
 um_status um_tokenizer_load(const char *path, int32_t vocab_size, um_tokenizer **out)
 {
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "tokenizer: out is NULL");
     *out = NULL;
     if (!path || vocab_size < 1)
         return UM_FAIL(UM_INVALID_ARGUMENT, "tokenizer: path %s, vocab_size %d, wanted 1 or more",
@@ -245,6 +246,12 @@ static int32_t write_tokens(const merge_list *list, int32_t room, int32_t *token
 
 um_status um_tokenizer_encode(um_tokenizer *t, const char *text, int32_t *count, int32_t *tokens)
 {
+    if (!t || !text || !count || (*count > 0 && !tokens))
+        return UM_FAIL(UM_INVALID_ARGUMENT, "tokenizer: %s is NULL",
+                       !t       ? "tokenizer"
+                       : !text  ? "text"
+                       : !count ? "count"
+                                : "tokens");
     int32_t room = *count;
     *count = 0;
     size_t size = strlen(text), most = INT32_MAX / 4;
@@ -295,6 +302,11 @@ static int32_t parse_byte_token(const token_entry *token)
 um_status um_tokenizer_decode(const um_tokenizer *t, int32_t previous, int32_t token,
                               const char **bytes, size_t *size_bytes)
 {
+    if (!t || !bytes || !size_bytes)
+        return UM_FAIL(UM_INVALID_ARGUMENT, "tokenizer: %s is NULL",
+                       !t       ? "tokenizer"
+                       : !bytes ? "bytes"
+                                : "size_bytes");
     *bytes = "";
     *size_bytes = 0;
     if (token < 0 || token >= t->vocab_size)
