@@ -85,6 +85,14 @@ static void test_making(void)
     FAILS(um_zeros(device, UM_F32, 2, (int64_t[]){(int64_t)1 << 40, (int64_t)1 << 40}),
           UM_INVALID_ARGUMENT, "");
     FAILS(um_from_host(device, UM_F32, 1, (int64_t[]){3}, NULL), UM_INVALID_ARGUMENT, "data");
+    IS(um_arange(device, UM_I8, 4, 126, 1), 126, 127, -128, -127);
+    IS(um_shift_right(um_arange(device, UM_U64, 2, 0x1p63, 0),
+                      um_full(device, UM_U64, 0, NULL, 63)),
+       1, 1);
+    FAILS(um_arange(device, UM_I32, 4, 0.5, 0.5), UM_INVALID_ARGUMENT, "i32 from 0.5 by 0.5");
+    FAILS(um_arange(device, UM_I32, 4, 0, (double)NAN), UM_INVALID_ARGUMENT, "whole");
+    FAILS(um_arange(device, UM_I64, 4, 0x1p63, 1), UM_INVALID_ARGUMENT, "64-bit");
+    CHECK_FAILS(um_tensor_stream(device, NULL), UM_INVALID_ARGUMENT, "out is NULL");
     FAILS(um_zeros(device, UM_F32, 1, (int64_t[]){(int64_t)1 << 55}), UM_OUT_OF_MEMORY, "");
 }
 
@@ -115,6 +123,7 @@ static void test_views(void)
     FAILS(um_expand(um_ref(x), 2, (int64_t[]){2, 4}), UM_INVALID_ARGUMENT, "broadcast");
     FAILS(um_permute(um_ref(x), (int32_t[]){0, 0}), UM_INVALID_ARGUMENT, "each");
     FAILS(um_squeeze(um_ref(x), 0), UM_INVALID_ARGUMENT, "wanted 1");
+    CHECK_FAILS(um_tensor_view(x, NULL), UM_INVALID_ARGUMENT, "out is NULL");
     um_release(x);
 }
 
@@ -167,7 +176,7 @@ static void test_update(void)
           UM_INVALID_ARGUMENT, "does not fit");
     FAILS(
         um_update(um_ref(cache), um_zeros(device, UM_F64, 2, (int64_t[]){1, 2}), (int64_t[]){0, 0}),
-        UM_INVALID_ARGUMENT, "does not fit");
+        UM_INVALID_ARGUMENT, "dtype");
     um_release(cache);
 }
 
@@ -263,6 +272,9 @@ static void test_errors(void)
     FAILS(um_sum(chain, 0, false), UM_INVALID_ARGUMENT, "broadcast");
     FAILS(um_add(NULL, um_ref(x)), UM_INVALID_ARGUMENT, "NULL");
     FAILS(um_matmul(um_ref(x), um_ref(x)), UM_INVALID_ARGUMENT, "matmul");
+    FAILS(um_linear(um_ref(x), um_zeros(device, UM_F32, 2, (int64_t[]){4, 3}),
+                    um_zeros(device, UM_F32, 2, (int64_t[]){2, 4})),
+          UM_INVALID_ARGUMENT, "b is f32[2,4], wanted [4]");
     FAILS(um_exp(um_zeros(device, UM_I32, 0, NULL)), UM_INVALID_ARGUMENT, "exp");
     float room[6];
     CHECK_FAILS(um_read_f32(x, room, 5), UM_INVALID_ARGUMENT, "wanted 6");
@@ -334,8 +346,18 @@ static void test_wrap(void)
     float back[6];
     CHECK_OK(um_read(stream, back, memory, 24));
     CHECK(back[3] == 3);
+    view.ptr = memory + 1;
+    view.stride[0] = 1;
+    FAILS(um_wrap(device, &view), UM_INVALID_ARGUMENT, "wanted a multiple of its 4 bytes");
+    view.ptr = memory + 56;
+    FAILS(um_wrap(device, &view), UM_INVALID_ARGUMENT, "bytes 0 to 12 from there");
+    view.stride[0] = INT64_MIN;
+    FAILS(um_wrap(device, &view), UM_INVALID_ARGUMENT, "further than 64 bits");
+    view.shape[0] = 1; /* now the stride is not used */
+    CHECK_OK(um_write(stream, memory + 56, (float[]){7}, 4));
+    IS(um_flip(um_slice(um_wrap(device, &view), 0, 0, 1, 1), 0), 7);
     CHECK_OK(um_free(device, memory));
-    FAILS(um_wrap(device, &view), UM_INVALID_ARGUMENT, "");
+    FAILS(um_wrap(device, &view), UM_INVALID_ARGUMENT, "allocation");
 }
 
 /* The program of the failing allocator: everything is released whatever fails. */
@@ -349,7 +371,8 @@ static um_status little_program(void)
     um_tensor *y = um_matmul(um_ref(x), um_transpose(um_ref(x), 0, 1));
     y = um_softmax(um_add(um_relu(y), um_scalar(y, 1)), -1);
     y = um_update(y, um_slice(um_ref(x), 1, 0, 2, 1), (int64_t[]){0, 0});
-    y = um_concat(2, (um_tensor *[]){um_slice(um_ref(y), 0, 0, 1, 1), um_slice(y, 0, 1, 2, 1)}, 1);
+    um_tensor *row = um_slice(um_ref(y), 0, 0, 1, 1);
+    y = um_concat(2, (um_tensor *[]){row, um_slice(y, 0, 1, 2, 1)}, 1);
     status = um_read_f32(y, out, 4);
     um_release(y);
     um_release(x);

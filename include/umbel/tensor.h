@@ -9,6 +9,10 @@
  *     um_status s = um_read_f32(y, out, count);    // computes
  *     um_release(y);
  *
+ * C evaluates arguments in any order, so an expression that uses x in several calls passes
+ * um_ref(x) to all of them: um_matmul(um_ref(x), um_transpose(um_ref(x), 0, 1)), and releases x
+ * after it.
+ *
  * Different tensors may be used in parallel threads, one tensor (with what it was made from) from
  * one at a time. Shapes broadcast as NumPy's do. Binary ops promote dtypes by the Python array
  * API's table; a mix that table does not have is an error. Letters: R the rank.
@@ -49,7 +53,8 @@ UM_API UM_GIVE um_tensor *um_full(um_device *device, um_dtype dtype, int32_t ran
                                   const int64_t *shape, double value);
 UM_API UM_GIVE um_tensor *um_zeros(um_device *device, um_dtype dtype, int32_t rank,
                                    const int64_t *shape);
-/* start, start + step, ...: count elements, rank 1. */
+/* start, start + step, ...: count elements, rank 1. Of an integer dtype start and step must be
+ * whole, and the elements wrap. */
 UM_API UM_GIVE um_tensor *um_arange(um_device *device, um_dtype dtype, int64_t count, double start,
                                     double step);
 /* Rank 0, dtype and device of `like`: the constant of an expression, x * 2 is um_mul(um_ref(x),
@@ -117,6 +122,8 @@ UM_API UM_GIVE um_tensor *um_cumprod(UM_TAKE um_tensor *x, int32_t axis);
 UM_API UM_GIVE um_tensor *um_cummax(UM_TAKE um_tensor *x, int32_t axis);
 
 /* ---- moving: views, no data moves unless it says so ---------------------------------------- */
+/* f4e2m1 has two elements to a byte: where a view, or a block that is copied, starts at an odd
+ * element of memory, reading it fails (INVALID_ARGUMENT, UNSUPPORTED). */
 
 /* One size may be -1. Copies when x's strides do not allow a view. */
 UM_API UM_GIVE um_tensor *um_reshape(UM_TAKE um_tensor *x, int32_t rank, const int64_t *shape);

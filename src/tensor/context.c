@@ -54,6 +54,7 @@ um_status um_context_get(um_device *device, um_context **out)
 
 um_status um_tensor_stream(um_device *device, um_stream **out)
 {
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "tensor_stream: out is NULL");
     *out = NULL;
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "tensor_stream: device is NULL");
     um_context *context;

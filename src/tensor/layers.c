@@ -69,6 +69,14 @@ um_tensor *um_linear(um_tensor *x, um_tensor *w, um_tensor *b)
                       x->rank, w->rank);
         return um_node_fail(b ? 3 : 2, in);
     }
+    if (b && (b->rank != 1 || b->shape[0] != w->shape[0])) {
+        char text[96];
+        um_view view;
+        um_node_shape_view(b, &view);
+        (void)UM_FAIL(UM_INVALID_ARGUMENT, "linear: b is %s, wanted [%lld], a row of w each",
+                      um_view_text(&view, text, sizeof text), (long long)w->shape[0]);
+        return um_node_fail(3, in);
+    }
     /* one matrix product over all leading axes together, not a batch of small ones */
     int32_t rank = x->rank;
     int64_t shape[UM_MAX_RANK], rows = 1;

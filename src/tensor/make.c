@@ -93,6 +93,17 @@ um_tensor *um_scalar(const um_tensor *like, double value)
     return um_full(like->context->device, like->dtype, 0, NULL, value);
 }
 
+/* A double as the 64-bit integer of the same value; u64's upper half as its bits. */
+static bool whole(um_dtype dtype, double value, int64_t *out)
+{
+    um_dtype wide = integer_of(dtype);
+    double back;
+    if (um_convert(wide, out, UM_F64, &value, 1) != UM_OK ||
+        um_convert(UM_F64, &back, wide, out, 1) != UM_OK)
+        return false;
+    return back == value && value < (wide == UM_U64 ? 0x1p64 : 0x1p63); /* the ends saturate */
+}
+
 um_tensor *um_arange(um_device *device, um_dtype dtype, int64_t count, double first, double step)
 {
     um_context *context;
@@ -102,11 +113,39 @@ um_tensor *um_arange(um_device *device, um_dtype dtype, int64_t count, double fi
     op.attrs.arange.start = first;
     op.attrs.arange.step = step;
     um_attrs *attrs = &op.attrs;
-    if (um_convert(integer_of(dtype), &attrs->arange.i_start, UM_F64, &first, 1) != UM_OK ||
-        um_convert(UM_I64, &attrs->arange.i_step, UM_F64, &step, 1) != UM_OK ||
-        um_op_infer(&op) != UM_OK)
+    if (um_op_infer(&op) != UM_OK) return um_node_fail(0, NULL);
+    if (!um_dtype_is_float(dtype) &&
+        !(whole(first < 0 ? UM_I64 : dtype, first, &attrs->arange.i_start) &&
+          whole(UM_I64, step, &attrs->arange.i_step))) {
+        (void)UM_FAIL(UM_INVALID_ARGUMENT, "arange: %s from %g by %g, wanted whole 64-bit numbers",
+                      um_dtype_name(dtype), first, step);
         return um_node_fail(0, NULL);
+    }
     return generator(context, UM_OP_ARANGE, &op.attrs, &op.out[0]);
+}
+
+/* Whether all elements are in one live allocation, so that views of the tensor are too. */
+static um_status check_wrapped(um_device *device, const um_view *view)
+{
+    char text[96];
+    um_view_text(view, text, sizeof text);
+    unsigned long long ptr = view->ptr;
+    if (!um_view_is_aligned(view))
+        return UM_FAIL(UM_INVALID_ARGUMENT, "wrap: %s at 0x%llx, wanted a multiple of its %d bytes",
+                       text, ptr, um_dtype_bits(view->dtype) / 8);
+    int64_t low, high;
+    if (!um_view_extent(view, &low, &high))
+        return UM_FAIL(UM_INVALID_ARGUMENT, "wrap: %s reaches further than 64 bits by its strides",
+                       text);
+    um_ptr first = view->ptr + (um_ptr)low, base;
+    uint64_t held;
+    if (um_ptr_resolve(device, first, &base, &held) == UM_OK &&
+        (uint64_t)high - (uint64_t)low <= held - (first - base))
+        return UM_OK;
+    return UM_FAIL(UM_INVALID_ARGUMENT,
+                   "wrap: %s at 0x%llx, bytes %lld to %lld from there, is not inside one live "
+                   "allocation of %s",
+                   text, ptr, (long long)low, (long long)high, um_device_name(device));
 }
 
 um_tensor *um_wrap(um_device *device, const um_view *view)
@@ -119,10 +158,7 @@ um_tensor *um_wrap(um_device *device, const um_view *view)
     um_view packed;
     um_tensor *x = start("wrap", device, view->dtype, view->rank, view->shape, &context, &packed);
     if (x) return x;
-    um_ptr base;
-    uint64_t base_bytes;
-    if (um_view_count(&packed) > 0 &&
-        um_ptr_resolve(device, view->ptr, &base, &base_bytes) != UM_OK)
+    if (um_view_count(&packed) > 0 && check_wrapped(device, view) != UM_OK)
         return um_node_fail(0, NULL);
     um_buffer *buffer;
     if (um_buffer_wrap(context, view->ptr, &buffer) != UM_OK) return um_node_fail(0, NULL);
@@ -132,6 +168,7 @@ um_tensor *um_wrap(um_device *device, const um_view *view)
         return x;
     }
     x->buffer = buffer;
-    for (int32_t i = 0; i < view->rank; i++) x->stride[i] = view->stride[i];
+    for (int32_t i = 0; i < view->rank && um_view_count(&packed) > 0; i++)
+        if (view->shape[i] > 1) x->stride[i] = view->stride[i]; /* others may be any number */
     return x;
 }

@@ -25,8 +25,10 @@ static um_status resolve_shape(const um_tensor *x, int32_t rank, const int64_t *
         if (wanted[i] == -1 && open < 0)
             open = i;
         else if (wanted[i] < 0 || !um_mul_i64(known, wanted[i], &known))
-            return UM_FAIL(UM_INVALID_ARGUMENT, "reshape: size %lld at axis %d cannot be",
-                           (long long)wanted[i], i);
+            return UM_FAIL(UM_INVALID_ARGUMENT,
+                           "reshape: got size %lld at axis %d, wanted 0 or more, at most one -1, "
+                           "and %lld elements",
+                           (long long)wanted[i], i, (long long)count);
     }
     if (open >= 0) shape[open] = known > 0 ? count / known : 0;
     if (open >= 0 && known > 0) known *= shape[open];
@@ -105,7 +107,13 @@ um_tensor *um_permute(um_tensor *x, const int32_t *perm)
         int32_t axis;
         bool good = perm && um_axis_resolve(perm[i], x->rank, &axis);
         if (!good || (seen & (1u << axis))) {
-            (void)UM_FAIL(UM_INVALID_ARGUMENT, "permute: wanted each of %d axes once", x->rank);
+            if (perm)
+                (void)UM_FAIL(UM_INVALID_ARGUMENT,
+                              "permute: got axis %d at %d, wanted each of %d axes once", perm[i], i,
+                              x->rank);
+            else
+                (void)UM_FAIL(UM_INVALID_ARGUMENT, "permute: perm is NULL, wanted %d axes",
+                              x->rank);
             return um_node_fail(1, &x);
         }
         seen |= 1u << axis;
@@ -155,7 +163,7 @@ um_tensor *um_slice(um_tensor *x, int32_t axis, int64_t start, int64_t stop, int
     int32_t a;
     if (!um_axis_resolve(axis, x->rank, &a)) return refuse_axis("slice", x, axis);
     if (step == 0) {
-        (void)UM_FAIL(UM_INVALID_ARGUMENT, "slice: step is 0");
+        (void)UM_FAIL(UM_INVALID_ARGUMENT, "slice: step is 0, wanted any other");
         return um_node_fail(1, &x);
     }
     int64_t shape[UM_MAX_RANK], stride[UM_MAX_RANK], offset = x->offset;
@@ -245,8 +253,13 @@ um_tensor *um_unsqueeze(um_tensor *x, int32_t axis)
     um_tensor *error = um_node_refuse("unsqueeze", 1, &x);
     if (error) return error;
     int32_t a;
-    if (x->rank == UM_MAX_RANK || !um_axis_resolve(axis, x->rank + 1, &a))
-        return refuse_axis("unsqueeze", x, axis);
+    if (x->rank == UM_MAX_RANK || !um_axis_resolve(axis, x->rank + 1, &a)) {
+        (void)UM_FAIL(UM_INVALID_ARGUMENT,
+                      "unsqueeze: got axis %d for rank %d, wanted -%d to %d, "
+                      "and a rank of at most %d",
+                      axis, x->rank, x->rank + 1, x->rank, UM_MAX_RANK);
+        return um_node_fail(1, &x);
+    }
     int64_t shape[UM_MAX_RANK], stride[UM_MAX_RANK];
     for (int32_t i = 0; i <= x->rank; i++) {
         shape[i] = i == a ? 1 : x->shape[i - (i > a)];
@@ -300,7 +313,8 @@ static um_status concat_shape(int32_t count, um_tensor *const *x, int32_t axis, 
 um_tensor *um_concat(int32_t count, um_tensor *const *x, int32_t axis)
 {
     if (count < 1 || !x) {
-        (void)UM_FAIL(UM_INVALID_ARGUMENT, "concat: got %d tensors, wanted at least 1", count);
+        (void)UM_FAIL(UM_INVALID_ARGUMENT, "concat: got %d tensors%s, wanted at least 1", count,
+                      x ? "" : " at NULL");
         return um_node_fail(0, NULL);
     }
     um_tensor *error = um_node_refuse("concat", count, x);
@@ -328,10 +342,14 @@ um_tensor *um_pad(um_tensor *x, const int64_t *before, const int64_t *after, dou
             place.start[i] = before[i];
             continue;
         }
-        (void)UM_FAIL(UM_INVALID_ARGUMENT,
-                      "pad: wanted a count of at least 0 before and after "
-                      "axis %d of %d",
-                      i, x->rank);
+        if (!before || !after)
+            (void)UM_FAIL(UM_INVALID_ARGUMENT, "pad: %s is NULL, wanted %d counts",
+                          before ? "after" : "before", x->rank);
+        else
+            (void)UM_FAIL(UM_INVALID_ARGUMENT,
+                          "pad: got %lld before and %lld after the %lld of axis %d, wanted 0 or "
+                          "more and a size that fits",
+                          (long long)before[i], (long long)after[i], (long long)x->shape[i], i);
         return um_node_fail(1, &x);
     }
     return assemble(x->dtype, x->rank, shape, 1, &x, &place);
@@ -344,8 +362,13 @@ um_tensor *um_tile(um_tensor *x, const int64_t *repeats)
     for (int32_t i = 0; i < x->rank; i++) {
         int64_t size;
         if (repeats && repeats[i] >= 0 && um_mul_i64(x->shape[i], repeats[i], &size)) continue;
-        (void)UM_FAIL(UM_INVALID_ARGUMENT, "tile: wanted a count of at least 0 for axis %d of %d",
-                      i, x->rank);
+        if (!repeats)
+            (void)UM_FAIL(UM_INVALID_ARGUMENT, "tile: repeats is NULL, wanted %d counts", x->rank);
+        else
+            (void)UM_FAIL(UM_INVALID_ARGUMENT,
+                          "tile: got %lld times the %lld of axis %d, wanted 0 or more and a size "
+                          "that fits",
+                          (long long)repeats[i], (long long)x->shape[i], i);
         return um_node_fail(1, &x);
     }
     /* axis by axis, seen as [outer, n * inner] -> [outer, repeats, n * inner] by stride 0 */
@@ -386,11 +409,13 @@ um_tensor *um_update(um_tensor *x, um_tensor *value, const int64_t *starts)
     um_tensor *error = um_node_refuse("update", 2, in);
     if (error) return error;
     um_place place = {.mode = UM_ASSEMBLE_UPDATE};
+    int32_t axis = 0;
     bool good = value->dtype == x->dtype && value->rank == x->rank && (starts || x->rank == 0);
-    for (int32_t i = 0; good && i < x->rank; i++) {
-        place.start[i] = starts[i];
-        good = starts[i] >= 0 && value->shape[i] <= x->shape[i] &&
-               starts[i] <= x->shape[i] - value->shape[i];
+    for (; good && axis < x->rank; axis++) {
+        place.start[axis] = starts[axis];
+        good = starts[axis] >= 0 && value->shape[axis] <= x->shape[axis] &&
+               starts[axis] <= x->shape[axis] - value->shape[axis];
+        if (!good) break;
     }
     if (good) return assemble(x->dtype, x->rank, x->shape, 2, in, &place);
     char target[96], block[96];
@@ -398,8 +423,15 @@ um_tensor *um_update(um_tensor *x, um_tensor *value, const int64_t *starts)
     um_node_shape_view(x, &view);
     um_view_text(&view, target, sizeof target);
     um_node_shape_view(value, &view);
-    (void)UM_FAIL(UM_INVALID_ARGUMENT,
-                  "update: a block %s at the given starts does not fit into %s",
-                  um_view_text(&view, block, sizeof block), target);
+    um_view_text(&view, block, sizeof block);
+    if (value->dtype != x->dtype || value->rank != x->rank)
+        (void)UM_FAIL(UM_INVALID_ARGUMENT, "update: a block %s in %s, wanted its dtype and rank",
+                      block, target);
+    else if (!starts)
+        (void)UM_FAIL(UM_INVALID_ARGUMENT, "update: starts is NULL, wanted %d of them", x->rank);
+    else
+        (void)UM_FAIL(UM_INVALID_ARGUMENT,
+                      "update: a block %s from %lld of axis %d on does not fit into %s", block,
+                      (long long)starts[axis], axis, target);
     return um_node_fail(2, in);
 }

@@ -31,7 +31,8 @@ um_status um_realize(um_tensor *x) { return um_realize_all(1, &x); }
 
 um_status um_tensor_view(um_tensor *x, um_view *out)
 {
-    memset(out, 0, sizeof *out);
+    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "tensor_view: out is NULL");
+    *out = (um_view){0};
     UM_TRY(um_realize(x));
     return um_node_memory_view(x, out);
 }
