@@ -184,9 +184,19 @@ int cli_check(int argc, char **argv)
     um_device *device;
     if (um_open(spec, &device) != UM_OK) return cli_fail_status();
     view.device = um_device_name(device);
+    um_caps caps = {.struct_size = sizeof caps};
+    if (um_device_caps(device, &caps) != UM_OK) {
+        code = cli_fail_status();
+        goto done;
+    }
+    if (caps.kind == UM_DEVICE_NULL) {
+        code = cli_fail("%s computes nothing, so there is nothing to check", view.device);
+        goto done;
+    }
     cli_progress_start(&view.progress);
     code = run_check(&view, device, pattern);
     free_skips(view.skips);
+done:
     um_device_release(device);
     return code;
 }

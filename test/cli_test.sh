@@ -76,6 +76,7 @@ fails 1 'no such op' check 'no such op'
 fails 1 'no such case' bench 'no such case'
 fails 1 'nosuch' check add --device nosuch
 fails 1 'cpu:99' bench add --device cpu:99
+fails 1 'computes nothing' check add --device null
 
 # ---- results
 shows 'cpu:0' info
@@ -90,6 +91,14 @@ if command -v python3 >/dev/null 2>&1; then
             report "umbel $line: no JSON"
     done
 fi
+
+# ---- the same bits for any number of threads, of samples big enough to be split
+for cases in '*/f32/*300,257*/random' 'matmul/f32/1:*' 'attention/f32/20:*'; do
+    for threads in 1 2 3; do
+        UMBEL_THREADS=$threads "$umbel" check "$cases" --device cpu --json | grep digest
+    done | sort -u >"$work/digests"
+    [ "$(wc -l <"$work/digests")" = 1 ] || report "check $cases: the bits depend on the threads"
+done
 
 # ---- unwritable output
 if [ -w /dev/full ]; then
