@@ -141,6 +141,35 @@ UM_API UM_MUST_CHECK um_status um_topk_view(um_stream *stream, int32_t axis, boo
                                             const um_view *x, const um_view *values,
                                             const um_view *indices);
 
+/* ---- random numbers -----------------------------------------------------------------------------
+ */
+
+typedef int32_t um_random_kind;
+enum {
+    UM_RANDOM_UNIFORM = 0,    /* floats: a + u (b - a), u in [0, 1); a = b = 0: [0, 1) */
+    UM_RANDOM_NORMAL = 1,     /* floats: mean a, deviation b (0: 1); Box-Muller */
+    UM_RANDOM_BERNOULLI = 2,  /* 1 with probability a, else 0 */
+    UM_RANDOM_BITS = 3,       /* integers: every bit pattern */
+    UM_RANDOM_PERMUTATION = 4 /* i32 or i64, rank 1: 0 .. n-1 in random order */
+};
+/* Philox 4x32-10: 32-bit word j is word j mod 4 for the counter offset + j / 4 and the key seed.
+ * Element i of the row-major output takes word i, of f64, 64-bit integers and permutations words 2i
+ * and 2i + 1; normal numbers are made in pairs. Same seed and offset, same bits on every backend
+ * (normal: within 2 ulp). For numbers that go on where the last call ended, advance offset by
+ * (words + 3) / 4. */
+typedef struct um_random_desc {
+    um_random_kind kind;
+    uint64_t seed, offset;
+    double a, b;
+} um_random_desc;
+UM_API UM_MUST_CHECK um_status um_random_view(um_stream *stream, const um_random_desc *desc,
+                                              const um_view *y);
+/* y = x / (1 - p) where the word is not below p 2^32, else 0 (whatever x is); in place too. mask:
+ * bool, where x was kept; may be NULL. 0 <= p <= 1. The gradient: the same call on dy. Floats. */
+UM_API UM_MUST_CHECK um_status um_dropout_view(um_stream *stream, uint64_t seed, uint64_t offset,
+                                               double p, const um_view *x, const um_view *y,
+                                               const um_view *mask);
+
 #ifdef __cplusplus
 }
 #endif

@@ -175,6 +175,11 @@ typedef union um_attrs {
         int32_t descending; /* sort, argsort; topk, arg_topk: the largest, else the smallest */
         int64_t k;          /* topk, arg_topk */
     } sort;
+    struct {
+        uint64_t seed, offset; /* Philox key and first counter, see op.def */
+        double a, b; /* uniform: the ends; normal: mean, deviation; bernoulli, dropout: a is the
+                        probability */
+    } random;
     int64_t raw[10];
 } um_attrs;
 

@@ -184,7 +184,8 @@ bool um_op_updates_input(const um_op_row *row, int32_t index)
     case UM_OP_COPY:
     case UM_OP_SCATTER:
     case UM_OP_INDEX_ADD:
-    case UM_OP_SCATTER_ND: return index == 0;
+    case UM_OP_SCATTER_ND:
+    case UM_OP_DROPOUT: return index == 0;
     case UM_OP_MATMUL: return index == 2;
     default: return false;
     }

@@ -19,7 +19,8 @@ typedef enum um_op_family {
     UM_FAMILY_CONV,
     UM_FAMILY_POOL,
     UM_FAMILY_SORT,
-    UM_FAMILY_RESIZE
+    UM_FAMILY_RESIZE,
+    UM_FAMILY_RANDOM
 } um_op_family;
 
 /* The dtype column as bits (1u << um_dtype). */
