@@ -109,6 +109,8 @@ um_status um_oracle_sort(const um_op *op, const um_array *in, const um_array *ou
                          um_expect *const *expect);
 um_status um_oracle_random(const um_op *op, const um_array *in, const um_array *out,
                            um_expect *const *expect);
+um_status um_oracle_quant(const um_op *op, const um_array *in, const um_array *out,
+                          um_expect *const *expect);
 /* The input that holds indices, out of range or not, or -1; whether one of them is, so that the
  * stream fails. */
 int32_t um_oracle_index_input(um_op_id op);

@@ -74,6 +74,8 @@ um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out
     case UM_OP_RANDOM_BERNOULLI:
     case UM_OP_RANDOM_PERMUTATION:
     case UM_OP_DROPOUT: return um_oracle_random(op, in, out, expect);
+    case UM_OP_QUANTIZE:
+    case UM_OP_DEQUANTIZE: return um_oracle_quant(op, in, out, expect);
     case UM_OP_MATMUL: return um_oracle_matmul(op, in, out, expect[0]);
     case UM_OP_SOFTMAX:
     case UM_OP_LOG_SOFTMAX:

@@ -170,6 +170,28 @@ UM_API UM_MUST_CHECK um_status um_dropout_view(um_stream *stream, uint64_t seed,
                                                double p, const um_view *x, const um_view *y,
                                                const um_view *mask);
 
+/* ---- quantization -------------------------------------------------------------------------------
+ */
+
+/* scale (f32, f64 where x is f64) and zero (q's dtype, NULL: 0) hold one value (rank 0), one an
+ * index of `axis` (rank 1), or, with `block`, one a block of that many elements along axis: x's
+ * shape with ceil(size / block) along axis. */
+typedef struct um_quant_desc {
+    int32_t axis;
+    int32_t bits;  /* 0: the dtype's; 4: of i8 -8 .. 7, of u8 0 .. 15, one element a byte */
+    int64_t block; /* 0: none */
+} um_quant_desc;
+/* q (i8, u8, i16, u16) = saturate(round_to_even(x / scale) + zero); where x is NaN or scale is 0, x
+ * counts as 0. q (fp8) = x / scale, 0 where scale is 0, by um_convert's rules; no zero. x: f64,
+ * f32, f16, bf16. desc may be NULL: all zeros. */
+UM_API UM_MUST_CHECK um_status um_quantize_view(um_stream *stream, const um_quant_desc *desc,
+                                                const um_view *x, const um_view *scale,
+                                                const um_view *zero, const um_view *q);
+/* x = (q - zero) * scale, in f32 (f64 for f64), then rounded to x's dtype. */
+UM_API UM_MUST_CHECK um_status um_dequantize_view(um_stream *stream, const um_quant_desc *desc,
+                                                  const um_view *q, const um_view *scale,
+                                                  const um_view *zero, const um_view *x);
+
 #ifdef __cplusplus
 }
 #endif

@@ -180,6 +180,11 @@ typedef union um_attrs {
         double a, b; /* uniform: the ends; normal: mean, deviation; bernoulli, dropout: a is the
                         probability */
     } random;
+    struct {
+        int32_t axis;  /* quantize, dequantize: of scales a slice or a block */
+        int32_t bits;  /* 0: the dtype's; 4 of i8 and u8 */
+        int64_t block; /* elements along axis that share a scale; 0: no blocks */
+    } quant;
     int64_t raw[10];
 } um_attrs;
 

@@ -62,6 +62,9 @@ UM_RULE(max_pool_backward)
 UM_RULE(avg_pool_backward)
 UM_RULE(resize)
 UM_RULE(resize_backward)
+
+UM_RULE(quantize)
+UM_RULE(dequantize)
 #undef UM_RULE
 
 /* ---- for infer_ ---------------------------------------------------------------------------- */

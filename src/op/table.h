@@ -20,7 +20,8 @@ typedef enum um_op_family {
     UM_FAMILY_POOL,
     UM_FAMILY_SORT,
     UM_FAMILY_RESIZE,
-    UM_FAMILY_RANDOM
+    UM_FAMILY_RANDOM,
+    UM_FAMILY_QUANT
 } um_op_family;
 
 /* The dtype column as bits (1u << um_dtype). */
@@ -29,7 +30,10 @@ typedef enum um_op_family {
 #define UM_DTYPES_I                                                                                \
     (UM_BIT(UM_I8) | UM_BIT(UM_I16) | UM_BIT(UM_I32) | UM_BIT(UM_I64) | UM_BIT(UM_U8) |            \
      UM_BIT(UM_U16) | UM_BIT(UM_U32) | UM_BIT(UM_U64))
-#define UM_DTYPES_IX  (UM_BIT(UM_I32) | UM_BIT(UM_I64))
+#define UM_DTYPES_IX (UM_BIT(UM_I32) | UM_BIT(UM_I64))
+#define UM_DTYPES_Q                                                                                \
+    (UM_BIT(UM_I8) | UM_BIT(UM_U8) | UM_BIT(UM_I16) | UM_BIT(UM_U16) | UM_BIT(UM_F8E4M3FN) |       \
+     UM_BIT(UM_F8E4M3FNUZ) | UM_BIT(UM_F8E5M2) | UM_BIT(UM_F8E5M2FNUZ))
 #define UM_DTYPES_IB  (UM_DTYPES_I | UM_BIT(UM_BOOL))
 #define UM_DTYPES_FI  (UM_DTYPES_F | UM_DTYPES_I)
 #define UM_DTYPES_FIB (UM_DTYPES_FI | UM_BIT(UM_BOOL))
@@ -42,7 +46,8 @@ typedef enum um_op_result {
     UM_RESULT_SAME,
     UM_RESULT_BOOL,
     UM_RESULT_I64,
-    UM_RESULT_FREE
+    UM_RESULT_FREE,
+    UM_RESULT_RULE
 } um_op_result;
 
 /* How the driver fills an input. */
