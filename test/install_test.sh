@@ -37,7 +37,9 @@ cp "$source/install/main.c" "$work/main.cpp"
     expect "pkg-config, C++, static" "$work/cxx_static"
 }
 
-cmake -S "$source/install" -B "$work/user" -DCMAKE_PREFIX_PATH="$work/prefix" \
+# The build's own generator: the system's default may not be installed.
+generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt")
+cmake -S "$source/install" -B "$work/user" -G "$generator" -DCMAKE_PREFIX_PATH="$work/prefix" \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >"$work/log" || { cat "$work/log"; exit 1; }
 cmake --build "$work/user" >"$work/log" || { cat "$work/log"; exit 1; }
 for program in c_shared c_static cxx_shared cxx_static; do
