@@ -55,7 +55,7 @@ void um_cpu_parallel(um_cpu_exec *exec, int64_t task_count, um_cpu_task_fn fn, v
 um_status um_cpu_scratch_reserve(um_cpu_exec *exec, size_t bytes);
 static inline void *um_cpu_scratch(const um_cpu_exec *exec, int32_t worker)
 {
-    return exec->scratch + (size_t)worker * exec->scratch_stride_bytes;
+    return exec->scratch ? exec->scratch + (size_t)worker * exec->scratch_stride_bytes : NULL;
 }
 
 typedef um_status (*um_cpu_run_fn)(um_cpu_exec *exec, const um_op *op);
