@@ -63,6 +63,11 @@ typedef struct um_backend {
      * enqueue returns before the op has run and keeps no pointer into *op. */
     bool (*supports)(um_backend_device *device, const um_op *op, char *why, size_t why_size);
     um_status (*enqueue)(um_backend_stream *stream, const um_op *op);
+
+    /* Optional: all of the ops, or with a failure none. No op's output overlaps another op's output
+     * or input, so they may run in any order and side by side. count is 2 or more. NULL: the core
+     * calls enqueue for each. */
+    um_status (*enqueue_batch)(um_backend_stream *stream, int64_t count, const um_op *const *ops);
 } um_backend;
 
 /* Records a failure as the calling thread's last error and returns code. backend and op may be

@@ -152,6 +152,13 @@ UM_API um_status um_stream_clear_error(um_stream *stream);
  * refused and why), OUT_OF_MEMORY, or the stream's error. */
 UM_API UM_MUST_CHECK um_status um_enqueue(um_stream *stream, const um_op *op);
 
+/* `count` ops that do not depend on each other, in one call, which the device may run side by side.
+ * Each is checked as um_enqueue does; an output that overlaps another op's output or input is
+ * INVALID_ARGUMENT, and so is a batch of more than a million pairs of views woven into each other
+ * (1448 column blocks of one matrix are the most). After a failure none of the ops runs; only a
+ * backend without batches of its own may have begun when its memory ends (OUT_OF_MEMORY). */
+UM_API UM_MUST_CHECK um_status um_enqueue_batch(um_stream *stream, int64_t count, const um_op *ops);
+
 /* Whether um_enqueue would find someone. Silent and cheap: the last error stays as it was; `why`
  * (may be NULL, why_size bytes) gets the reason for a refusal, else "". Pointers are not looked at.
  */

@@ -90,6 +90,12 @@ void um_memory_reclaim(um_device *device, bool wait);
 /* Everything still allocated. The device has no stream any more. */
 void um_memory_release(um_device *device);
 
+/* ---- dispatch.c ----------------------------------------------------------------------------- */
+
+/* All that um_enqueue checks; is_empty: the op writes nothing, and the pointers were not looked at.
+ */
+um_status um_dispatch_check(um_device *device, const um_op *op, bool *is_empty);
+
 /* ---- stream.c ------------------------------------------------------------------------------- */
 
 um_status um_stream_open(um_device *device, bool device_owned, um_stream **out);

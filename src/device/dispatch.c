@@ -105,15 +105,24 @@ static um_status find_runner(um_device *device, const um_op *op)
                            "%s: %s cannot run it: %s", um_op_name(op->id), device->name, why);
 }
 
+um_status um_dispatch_check(um_device *device, const um_op *op, bool *is_empty)
+{
+    *is_empty = false;
+    UM_TRY(um_op_check(op));
+    *is_empty = writes_nothing(op);
+    if (*is_empty) return UM_OK;
+    UM_TRY(check_pointers(device, op));
+    return find_runner(device, op);
+}
+
 um_status um_enqueue(um_stream *stream, const um_op *op)
 {
+    bool is_empty;
     if (!stream || !op) {
         return UM_FAIL(UM_INVALID_ARGUMENT, "um_enqueue: %s is NULL", stream ? "op" : "stream");
     }
-    UM_TRY(um_op_check(op));
-    if (writes_nothing(op)) return UM_OK;
-    UM_TRY(check_pointers(stream->device, op));
-    UM_TRY(find_runner(stream->device, op));
+    UM_TRY(um_dispatch_check(stream->device, op, &is_empty));
+    if (is_empty) return UM_OK;
     return stream->device->driver.table->enqueue(stream->handle, op);
 }
 

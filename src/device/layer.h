@@ -32,4 +32,11 @@ const char *um_op_text(const um_op *op, char *text, size_t text_size);
 /* Whether the driver runs the op itself. why (may be NULL) gets the reason if not, else "". */
 bool um_driver_supports(um_driver driver, const um_op *op, char *why, size_t why_size);
 
+/* INVALID_ARGUMENT: an output of one op overlaps a view of another (batch.c). */
+um_status um_ops_check_independent(int64_t count, const um_op *const *ops);
+
+/* Through the table's enqueue_batch, or one by one where it has none (batch.c). */
+um_status um_table_enqueue_batch(const um_backend *table, um_backend_stream *stream, int64_t count,
+                                 const um_op *const *ops);
+
 #endif

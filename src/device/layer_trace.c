@@ -213,6 +213,17 @@ static um_status trace_enqueue(um_backend_stream *s, const um_op *op)
     return status;
 }
 
+static um_status trace_enqueue_batch(um_backend_stream *s, int64_t count, const um_op *const *ops)
+{
+    char text[768];
+    um_status status = um_table_enqueue_batch(s->device->inner.table, s->inner, count, ops);
+    line(s->device, "enqueue_batch %p: %lld ops -> %s", id(s), (long long)count,
+         um_status_name(status));
+    for (int64_t i = 0; i < count; i++)
+        line(s->device, "  op %lld: %s", (long long)i, um_op_text(ops[i], text, sizeof text));
+    return status;
+}
+
 static const um_backend table = {
     .struct_size = sizeof(um_backend),
     .struct_id = UM_STRUCT_BACKEND,
@@ -234,6 +245,7 @@ static const um_backend table = {
     .clear_error = trace_clear_error,
     .supports = trace_supports,
     .enqueue = trace_enqueue,
+    .enqueue_batch = trace_enqueue_batch,
 };
 
 const um_layer um_layer_trace = {"trace", &table, trace_wrap};

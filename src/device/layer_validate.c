@@ -311,20 +311,41 @@ static um_status check_view(um_backend_device *d, const um_op *op, const um_view
                        um_op_name(op->id));
 }
 
-static um_status validate_enqueue(um_backend_stream *s, const um_op *op)
+static um_status check_enqueue(um_backend_device *d, const um_op *op)
 {
-    um_backend_device *d = s->device;
     char why[256];
-    UM_TRY(unbroken(d));
     if (um_op_check(op) != UM_OK) return broken(d, "enqueue: %s", um_last_error()->message);
     for (int32_t i = 0; i < op->in_count; i++) UM_TRY(check_view(d, op, &op->in[i]));
     for (int32_t i = 0; i < op->out_count; i++) UM_TRY(check_view(d, op, &op->out[i]));
-    if (!um_driver_supports(d->inner, op, why, sizeof why)) {
-        return broken(d, "enqueue: %s, which the backend refuses: %s", um_op_name(op->id), why);
-    }
+    if (um_driver_supports(d->inner, op, why, sizeof why)) return UM_OK;
+    return broken(d, "enqueue: %s, which the backend refuses: %s", um_op_name(op->id), why);
+}
+
+static um_status validate_enqueue(um_backend_stream *s, const um_op *op)
+{
+    um_backend_device *d = s->device;
+    UM_TRY(unbroken(d));
+    UM_TRY(check_enqueue(d, op));
     um_status status = d->inner.table->enqueue(s->inner, op);
     if (status != UM_UNSUPPORTED) return status;
     return broken(d, "enqueue: %s is supported, yet refused: %s", um_op_name(op->id),
+                  um_last_error()->message);
+}
+
+static um_status validate_enqueue_batch(um_backend_stream *s, int64_t count,
+                                        const um_op *const *ops)
+{
+    um_backend_device *d = s->device;
+    UM_TRY(unbroken(d));
+    if (count < 2) return broken(d, "enqueue_batch: a batch of %lld", (long long)count);
+    for (int64_t i = 0; i < count; i++) UM_TRY(check_enqueue(d, ops[i]));
+    um_status status = um_ops_check_independent(count, ops);
+    if (status == UM_INVALID_ARGUMENT)
+        return broken(d, "enqueue_batch: %s", um_last_error()->message);
+    UM_TRY(status);
+    status = um_table_enqueue_batch(d->inner.table, s->inner, count, ops);
+    if (status != UM_UNSUPPORTED) return status;
+    return broken(d, "enqueue_batch: each op is supported, yet all are refused: %s",
                   um_last_error()->message);
 }
 
@@ -349,6 +370,7 @@ static const um_backend table = {
     .clear_error = validate_clear_error,
     .supports = validate_supports,
     .enqueue = validate_enqueue,
+    .enqueue_batch = validate_enqueue_batch,
 };
 
 const um_layer um_layer_validate = {"validate", &table, validate_wrap};

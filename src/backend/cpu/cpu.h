@@ -38,9 +38,10 @@ void um_cpu_pool_submit(um_cpu_pool *pool, um_cpu_job *job);
 
 /* What a kernel gets beside its op. One per stream; a kernel runs alone on it. */
 typedef struct um_cpu_exec {
-    um_cpu_pool *pool; /* NULL: everything on the calling thread */
+    um_cpu_pool *pool; /* NULL: everything on the calling thread, as worker 0 */
     int32_t lanes;     /* how many `worker` numbers um_cpu_parallel may use: 0 .. lanes - 1 */
-    uint8_t *scratch;  /* um_cpu_scratch_reserve */
+    struct um_cpu_exec *lane; /* batch.c's: one for each, without a pool; or NULL */
+    uint8_t *scratch;         /* um_cpu_scratch_reserve */
     size_t scratch_stride_bytes, scratch_capacity_bytes;
 } um_cpu_exec;
 

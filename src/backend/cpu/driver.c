@@ -137,4 +137,5 @@ const um_backend um_backend_cpu = {
     .clear_error = um_cpu_stream_clear_error,
     .supports = cpu_supports,
     .enqueue = um_cpu_stream_enqueue,
+    .enqueue_batch = um_cpu_stream_enqueue_batch,
 };

@@ -245,7 +245,7 @@ void um_cpu_parallel(um_cpu_exec *exec, int64_t task_count, um_cpu_task_fn fn, v
 {
     int32_t lanes = (int32_t)UM_MIN((int64_t)exec->lanes, task_count);
     if (!exec->pool || lanes <= 1 || task_worker) {
-        int32_t worker = task_worker ? task_worker - 1 : 0;
+        int32_t worker = exec->pool && task_worker ? task_worker - 1 : 0;
         for (int64_t i = 0; i < task_count; i++) fn(ctx, i, worker);
         return;
     }

@@ -13,6 +13,7 @@
  * pool; the job only tries to become BUSY, so anybody may overtake it. */
 #include "backend/cpu/stream.h"
 
+#include "backend/cpu/batch.h"
 #include "backend/cpu/queue.h"
 
 #define SPIN_NS          40000 /* a wait looks on for this long, then sleeps */
@@ -29,14 +30,19 @@ typedef enum record_kind {
     RECORD_WRITE,
     RECORD_COPY,
     RECORD_FILL,
-    RECORD_WAIT
+    RECORD_WAIT,
+    RECORD_BATCH
 } record_kind;
 
 typedef struct op_record {
     um_cpu_record head;
-    um_cpu_run_fn run;
-    um_op op; /* cut behind the last input; then the map program, if there is one */
+    um_cpu_queued queued;
 } op_record;
+
+typedef struct batch_record {
+    um_cpu_record head;
+    um_cpu_batch *batch;
+} batch_record;
 
 typedef struct write_record {
     um_cpu_record head;
@@ -101,7 +107,7 @@ static void stream_unref(um_backend_stream *s)
 {
     if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1) return;
     um_cpu_queue_release(&s->queue);
-    um_mem_free(s->exec.scratch);
+    um_cpu_exec_release(&s->exec);
     um_cond_destroy(&s->cond);
     um_mutex_destroy(&s->mutex);
     um_mem_free(s);
@@ -260,8 +266,9 @@ static void *host(um_ptr ptr) { return (void *)(uintptr_t)ptr; }
 
 static void run_op(um_backend_stream *s, const op_record *record)
 {
-    if (record->run(&s->exec, &record->op) == UM_OK) return;
-    um_fail_tag("cpu", um_op_name(record->op.id));
+    const um_cpu_queued *queued = &record->queued;
+    if (queued->run(&s->exec, &queued->op) == UM_OK) return;
+    um_fail_tag("cpu", um_op_name(queued->op.id));
     set_error(s, um_last_error());
 }
 
@@ -300,6 +307,10 @@ static void run_record(um_backend_stream *s, const um_cpu_record *record)
         if (ticket_failed(wait->other, wait->ticket, &error)) set_error(s, &error);
         break;
     }
+    case RECORD_BATCH:
+        if (um_cpu_batch_run(((const batch_record *)at)->batch, &s->exec) != UM_OK)
+            set_error(s, um_last_error());
+        break;
     }
 }
 
@@ -307,6 +318,7 @@ static void drop_record(const um_cpu_record *record)
 {
     const void *at = record;
     if (record->kind == RECORD_WRITE) um_mem_free(((const write_record *)at)->payload);
+    if (record->kind == RECORD_BATCH) um_mem_free(((const batch_record *)at)->batch);
     if (record->kind == RECORD_WAIT) stream_unref(((const wait_record *)at)->other);
 }
 
@@ -414,21 +426,6 @@ um_status um_cpu_stream_synchronize(um_backend_stream *s, uint64_t ticket)
 static int64_t bytes_weight(uint64_t size_bytes)
 {
     return (int64_t)(UM_MIN(size_bytes, INT32_MAX) / 16);
-}
-
-/* The elements an op touches, and for each 8 multiplications of a product one more. */
-static int64_t op_weight(const um_op *op)
-{
-    double weight = 0;
-    for (int32_t i = 0; i < op->in_count; i++) weight += (double)um_view_count(&op->in[i]);
-    for (int32_t i = 0; i < op->out_count; i++) weight += (double)um_view_count(&op->out[i]);
-    if (op->id == UM_OP_MATMUL) {
-        weight +=
-            (double)um_view_count(&op->out[0]) / 8 * (double)op->in[0].shape[op->in[0].rank - 1];
-    } else if (op->id == UM_OP_ATTENTION) {
-        weight += (double)um_view_count(&op->in[0]) / 4 * (double)op->in[1].shape[2];
-    }
-    return (int64_t)UM_MIN(weight, (double)INT32_MAX);
 }
 
 /* ---- the entries ---------------------------------------------------------------------------- */
@@ -585,26 +582,27 @@ um_status um_cpu_stream_clear_error(um_backend_stream *s)
 
 um_status um_cpu_stream_enqueue(um_backend_stream *s, const um_op *op)
 {
-    const um_cpu_kernel *kernel = um_cpu_kernel_find(op->id);
-    if (!kernel) {
-        return um_backend_fail(UM_UNSUPPORTED, "cpu", um_op_name(op->id), 0,
-                               "cpu: no kernel for %s", um_op_name(op->id));
-    }
-    const um_map_program *program = op->id == UM_OP_MAP ? op->attrs.program : NULL;
-    size_t op_bytes = offsetof(um_op, in) + (size_t)op->in_count * sizeof op->in[0];
-    size_t program_bytes = program ? offsetof(um_map_program, inst) +
-                                         (size_t)program->inst_count * sizeof program->inst[0]
-                                   : 0;
+    size_t bytes;
     void *at;
-    UM_TRY(reserve(s, RECORD_OP, offsetof(op_record, op) + op_bytes + program_bytes, &at));
-    op_record *record = at;
-    record->run = kernel->run;
-    memcpy(&record->op, op, op_bytes);
-    if (program) {
-        uint8_t *copy = (uint8_t *)&record->op + op_bytes;
-        memcpy(copy, program, program_bytes);
-        record->op.attrs.program = (const um_map_program *)(const void *)copy;
+    UM_TRY(um_cpu_queued_bytes(op, &bytes));
+    UM_TRY(reserve(s, RECORD_OP, offsetof(op_record, queued) + bytes, &at));
+    um_cpu_queued_copy(&((op_record *)at)->queued, op);
+    publish(s, um_cpu_op_weight(op));
+    return UM_OK;
+}
+
+um_status um_cpu_stream_enqueue_batch(um_backend_stream *s, int64_t count, const um_op *const *ops)
+{
+    um_cpu_batch *batch;
+    void *at;
+    UM_TRY(um_cpu_exec_split(&s->exec));
+    UM_TRY(um_cpu_batch_make(count, ops, &batch));
+    um_status status = reserve(s, RECORD_BATCH, sizeof(batch_record), &at);
+    if (status != UM_OK) {
+        um_mem_free(batch);
+        return status;
     }
-    publish(s, op_weight(op));
+    ((batch_record *)at)->batch = batch;
+    publish(s, um_cpu_batch_weight(batch));
     return UM_OK;
 }

@@ -20,5 +20,7 @@ um_status um_cpu_stream_query(um_backend_stream *stream, uint64_t ticket);
 um_status um_cpu_stream_synchronize(um_backend_stream *stream, uint64_t ticket);
 um_status um_cpu_stream_clear_error(um_backend_stream *stream);
 um_status um_cpu_stream_enqueue(um_backend_stream *stream, const um_op *op);
+um_status um_cpu_stream_enqueue_batch(um_backend_stream *stream, int64_t count,
+                                      const um_op *const *ops);
 
 #endif

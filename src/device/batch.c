@@ -1,0 +1,178 @@
+/* Running many independent ops in one call: um_enqueue_batch. What is checked of one op alone is in
+ * dispatch.c; here is what the ops are to each other.
+ *
+ * Whose memory meets whose is found by a sweep over all views, sorted by address: a view is
+ * compared with those that began before it and have not ended, and of two inputs nothing is asked.
+ * So n ops apart from each other cost n log n; where outputs are woven into each other (column
+ * blocks of one matrix), each pair is looked at exactly, and beyond PAIRS_MAX the batch is refused.
+ */
+#include "device/device.h"
+#include "op/table.h"
+
+#include <stdlib.h>
+
+#define PAIRS_MAX ((int64_t)1 << 20) /* about a tenth of a second */
+
+typedef long long ll; /* for messages */
+
+/* The bytes first .. last that a view reaches. */
+typedef struct span {
+    um_ptr first, last;
+    const um_view *view;
+    int64_t op;
+    bool is_output;
+} span;
+
+/* The spans that have begun and may not have ended, of one role. */
+typedef struct open_spans {
+    int64_t count;
+    const span **item;
+} open_spans;
+
+typedef struct sweep {
+    int64_t count, pairs_left;
+    span *spans;
+    open_spans inputs, outputs;
+} sweep;
+
+/* ---- overlaps ------------------------------------------------------------------------------- */
+
+static void add_span(sweep *s, const um_view *view, int64_t op, bool is_output)
+{
+    int64_t low, high;
+    if (!um_view_extent(view, &low, &high) || low == high) return;
+    s->spans[s->count++] =
+        (span){view->ptr + (uint64_t)low, view->ptr + (uint64_t)high - 1, view, op, is_output};
+}
+
+/* By address; the rest makes the order, and so the message, the same each time. */
+static int compare_spans(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->op != y->op) return x->op < y->op ? -1 : 1;
+    return x->view < y->view ? -1 : x->view > y->view;
+}
+
+static um_status fail_overlap(const span *a, const span *b)
+{
+    const span *out = a->is_output ? a : b, *other = a->is_output ? b : a;
+    char text[2][128];
+    return UM_FAIL(UM_INVALID_ARGUMENT,
+                   "um_enqueue_batch: an output of op %lld, %s at 0x%llx, overlaps an %s of op "
+                   "%lld, %s at 0x%llx",
+                   (ll)out->op, um_view_text(out->view, text[0], sizeof text[0]),
+                   (unsigned long long)out->view->ptr, other->is_output ? "output" : "input",
+                   (ll)other->op, um_view_text(other->view, text[1], sizeof text[1]),
+                   (unsigned long long)other->view->ptr);
+}
+
+/* Compares `now` with the open spans that it meets and forgets those that have ended. */
+static um_status meet(sweep *s, open_spans *open, const span *now)
+{
+    int64_t kept = 0;
+    for (int64_t i = 0; i < open->count; i++) {
+        const span *other = open->item[i];
+        if (other->last < now->first) continue;
+        open->item[kept++] = other;
+        if (other->op == now->op) continue; /* um_op_check has looked at those */
+        if (s->pairs_left-- == 0)
+            return UM_FAIL(UM_INVALID_ARGUMENT,
+                           "um_enqueue_batch: the ops' views are woven into each other in more "
+                           "than %lld pairs; use smaller batches",
+                           (ll)PAIRS_MAX);
+        if (um_views_overlap(other->view, now->view)) return fail_overlap(other, now);
+    }
+    open->count = kept;
+    return UM_OK;
+}
+
+static um_status sweep_spans(sweep *s)
+{
+    qsort(s->spans, (size_t)s->count, sizeof *s->spans, compare_spans);
+    for (int64_t i = 0; i < s->count; i++) {
+        const span *now = &s->spans[i];
+        UM_TRY(meet(s, &s->outputs, now));
+        if (now->is_output) UM_TRY(meet(s, &s->inputs, now));
+        open_spans *open = now->is_output ? &s->outputs : &s->inputs;
+        open->item[open->count++] = now;
+    }
+    return UM_OK;
+}
+
+um_status um_ops_check_independent(int64_t count, const um_op *const *ops)
+{
+    int64_t views = 0;
+    for (int64_t i = 0; i < count; i++) views += ops[i]->in_count + ops[i]->out_count;
+    um_status status = UM_OUT_OF_MEMORY;
+    sweep s = {.pairs_left = PAIRS_MAX};
+    s.spans = um_mem_alloc((size_t)views * sizeof *s.spans);
+    s.inputs.item = um_mem_alloc((size_t)views * sizeof *s.inputs.item);
+    s.outputs.item = um_mem_alloc((size_t)views * sizeof *s.outputs.item);
+    if (!s.spans || !s.inputs.item || !s.outputs.item) {
+        (void)UM_FAIL(status, "um_enqueue_batch: no memory to compare %lld views", (ll)views);
+        goto done;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        for (int32_t k = 0; k < ops[i]->in_count; k++) add_span(&s, &ops[i]->in[k], i, false);
+        for (int32_t k = 0; k < ops[i]->out_count; k++) add_span(&s, &ops[i]->out[k], i, true);
+    }
+    status = sweep_spans(&s);
+done:
+    um_mem_free(s.outputs.item);
+    um_mem_free(s.inputs.item);
+    um_mem_free(s.spans);
+    return status;
+}
+
+/* ---- the call ------------------------------------------------------------------------------- */
+
+um_status um_table_enqueue_batch(const um_backend *table, um_backend_stream *stream, int64_t count,
+                                 const um_op *const *ops)
+{
+    if (table->enqueue_batch) return table->enqueue_batch(stream, count, ops);
+    for (int64_t i = 0; i < count; i++) UM_TRY(table->enqueue(stream, ops[i]));
+    return UM_OK;
+}
+
+/* The last error, with the op's place before it. */
+static um_status fail_at(int64_t index, int64_t count)
+{
+    um_error error = *um_last_error();
+    return um_backend_fail(error.code, error.backend, error.op, error.native_code,
+                           "um_enqueue_batch: op %lld of %lld: %s", (ll)index, (ll)count,
+                           error.message);
+}
+
+/* `work`: the ops that write something. */
+static um_status enqueue_checked(um_stream *stream, int64_t count, const um_op *ops,
+                                 const um_op **work)
+{
+    int64_t work_count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        bool is_empty;
+        if (um_dispatch_check(stream->device, &ops[i], &is_empty) != UM_OK)
+            return fail_at(i, count);
+        if (!is_empty) work[work_count++] = &ops[i];
+    }
+    if (work_count == 0) return UM_OK;
+    if (work_count == 1) return stream->device->driver.table->enqueue(stream->handle, work[0]);
+    UM_TRY(um_ops_check_independent(work_count, work));
+    return um_table_enqueue_batch(stream->device->driver.table, stream->handle, work_count, work);
+}
+
+um_status um_enqueue_batch(um_stream *stream, int64_t count, const um_op *ops)
+{
+    if (!stream || (!ops && count > 0))
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_enqueue_batch: %s is NULL",
+                       stream ? "ops" : "stream");
+    if (count < 0)
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_enqueue_batch: a count of %lld", (ll)count);
+    if (count == 0) return UM_OK;
+    const um_op **work = um_mem_alloc((size_t)count * sizeof *work);
+    if (!work)
+        return UM_FAIL(UM_OUT_OF_MEMORY, "um_enqueue_batch: no memory for %lld ops", (ll)count);
+    um_status status = enqueue_checked(stream, count, ops, work);
+    um_mem_free(work);
+    return status;
+}
