@@ -8,11 +8,29 @@
 
 enum { DTYPE_END = 32 }; /* the capability masks have 32 bits */
 
-static const char *kind_name(um_device_kind kind)
+/* By bit of um_caps.features. */
+static const char *const feature_names[] = {
+    "fp16",        "bf16",           "fp8",        "f64",       "tensor_cores", "unified_memory",
+    "peer_access", "cluster_launch", "async_copy", "tensor_map"};
+enum { FEATURE_COUNT = sizeof feature_names / sizeof *feature_names };
+
+static const char *memory_name(um_memory_kind kind)
 {
-    static const char *const names[] = {"none",   "cuda",   "rocm",   "metal", "level_zero",
-                                        "vulkan", "webgpu", "opencl", "cpu",   "null"};
-    return kind >= 0 && kind <= UM_DEVICE_NULL ? names[kind] : "unknown";
+    static const char *const names[] = {"unknown", "host", "device", "shared"};
+    return kind >= 0 && kind <= UM_MEMORY_SHARED ? names[kind] : "unknown";
+}
+
+/* "fp16 f64" of a mask. */
+static const char *features_text(uint32_t mask, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < FEATURE_COUNT && used < size; i++) {
+        if (!(mask >> i & 1u)) continue;
+        int n = snprintf(text + used, size - used, "%s%s", used ? " " : "", feature_names[i]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return text;
 }
 
 /* "f64 f32 f16" of a mask. */
@@ -49,19 +67,43 @@ static void show_bytes(const char *label, uint64_t bytes)
     printf("  %-16s %s\n", label, bytes_text(bytes, text, sizeof text));
 }
 
+/* What only a device that launches kernels in work-groups has. */
+static void show_launch(const um_caps *caps)
+{
+    printf("  %-16s %d of %d x %d x %d, %d x %d x %d of them\n", "work-groups",
+           caps->group_invocations_max, caps->group_size_max[0], caps->group_size_max[1],
+           caps->group_size_max[2], caps->group_count_max[0], caps->group_count_max[1],
+           caps->group_count_max[2]);
+    show_bytes("shared memory", caps->group_shared_bytes);
+    printf("  %-16s %d\n", "bindings", caps->bindings_max);
+    show_bytes("largest binding", caps->binding_max_bytes);
+    for (int32_t i = 0; i < caps->matrix_tile_count; i++) {
+        const um_matrix_tile *tile = &caps->matrix_tiles[i];
+        printf("  %-16s %d x %d x %d of %s into %s\n", i ? "" : "matrix tiles", tile->m, tile->n,
+               tile->k, um_dtype_name(tile->input), um_dtype_name(tile->accumulator));
+    }
+}
+
 static void show_caps(const um_caps *caps)
 {
     char text[256];
+    printf("  %-16s %s\n", "kind", um_device_kind_name(caps->kind));
+    if (caps->version[0]) printf("  %-16s %s\n", "version", caps->version);
     if (caps->isa[0]) printf("  %-16s %s\n", "kernel set", caps->isa);
     printf("  %-16s %d\n", "compute units", caps->compute_units);
+    if (caps->cores_logical)
+        printf("  %-16s %d, processors %d\n", "cores", caps->cores_physical, caps->cores_logical);
     printf("  %-16s %d to %d\n", "subgroup lanes", caps->subgroup_min, caps->subgroup_max);
     show_bytes("memory", caps->memory_total_bytes);
     show_bytes("memory free", caps->memory_free_bytes);
     show_bytes("largest buffer", caps->buffer_max_bytes);
-    printf("  %-16s %s\n", "unified memory", caps->unified_memory ? "yes" : "no");
+    printf("  %-16s %s\n", "memory kind", memory_name(caps->memory_kind));
     show_bytes("L1 data cache", caps->l1_bytes);
     show_bytes("L2 cache", caps->l2_bytes);
     show_bytes("L3 cache", caps->l3_bytes);
+    if (caps->group_invocations_max) show_launch(caps);
+    features_text(caps->features, text, sizeof text);
+    printf("  %-16s %s\n", "features", text[0] ? text : "none");
     mask_text(caps->arithmetic, text, sizeof text);
     printf("  %-16s %s\n", "computes on", text[0] ? text : "nothing");
     mask_text(caps->storage & ~caps->arithmetic, text, sizeof text);
@@ -101,13 +143,50 @@ static void json_mask(cli_json *json, const char *key, uint32_t mask)
     cli_json_close(json, ']');
 }
 
+static void json_sizes(cli_json *json, const char *key, const int32_t *sizes)
+{
+    cli_json_open(json, key, '[');
+    for (int i = 0; i < 3; i++) cli_json_int(json, NULL, sizes[i]);
+    cli_json_close(json, ']');
+}
+
+static void json_launch(cli_json *json, const um_caps *caps)
+{
+    json_sizes(json, "group_size_max", caps->group_size_max);
+    json_sizes(json, "group_count_max", caps->group_count_max);
+    cli_json_int(json, "group_invocations_max", caps->group_invocations_max);
+    cli_json_u64(json, "group_shared_bytes", caps->group_shared_bytes);
+    cli_json_int(json, "bindings_max", caps->bindings_max);
+    cli_json_u64(json, "binding_max_bytes", caps->binding_max_bytes);
+    cli_json_open(json, "matrix_tiles", '[');
+    for (int32_t i = 0; i < caps->matrix_tile_count; i++) {
+        const um_matrix_tile *tile = &caps->matrix_tiles[i];
+        cli_json_open(json, NULL, '{');
+        cli_json_int(json, "m", tile->m);
+        cli_json_int(json, "n", tile->n);
+        cli_json_int(json, "k", tile->k);
+        cli_json_text(json, "input", um_dtype_name(tile->input));
+        cli_json_text(json, "accumulator", um_dtype_name(tile->accumulator));
+        cli_json_close(json, '}');
+    }
+    cli_json_close(json, ']');
+}
+
 static void json_caps(cli_json *json, const um_caps *caps)
 {
+    cli_json_text(json, "version", caps->version);
+    cli_json_text(json, "memory_kind", memory_name(caps->memory_kind));
+    cli_json_int(json, "cores_physical", caps->cores_physical);
+    cli_json_int(json, "cores_logical", caps->cores_logical);
+    cli_json_open(json, "features", '[');
+    for (int i = 0; i < FEATURE_COUNT; i++)
+        if (caps->features >> i & 1u) cli_json_text(json, NULL, feature_names[i]);
+    cli_json_close(json, ']');
+    json_launch(json, caps);
     cli_json_text(json, "isa", caps->isa);
     cli_json_int(json, "compute_units", caps->compute_units);
     cli_json_int(json, "subgroup_min", caps->subgroup_min);
     cli_json_int(json, "subgroup_max", caps->subgroup_max);
-    cli_json_bool(json, "unified_memory", caps->unified_memory != 0);
     cli_json_u64(json, "memory_total_bytes", caps->memory_total_bytes);
     cli_json_u64(json, "memory_free_bytes", caps->memory_free_bytes);
     cli_json_u64(json, "buffer_max_bytes", caps->buffer_max_bytes);
@@ -124,7 +203,7 @@ static void json_device(cli_json *json, const um_device_info *info)
     cli_json_open(json, NULL, '{');
     cli_json_int(json, "ordinal", info->ordinal);
     cli_json_text(json, "name", info->name);
-    cli_json_text(json, "kind", kind_name(info->kind));
+    cli_json_text(json, "kind", um_device_kind_name(info->kind));
     if (get_caps(info->backend, info->ordinal, &caps) == UM_OK)
         json_caps(json, &caps);
     else
@@ -139,7 +218,7 @@ static um_status show_backend(int32_t index)
     um_status status = um_backend_describe(index, &name, &count, &why);
     if (status == UM_OK && count == 0) printf("%s: no device: %s\n", name, why);
     for (int32_t i = 0; status == UM_OK && i < count; i++) {
-        um_device_info info;
+        um_device_info info = {.struct_size = sizeof info};
         status = um_device_describe(index, i, &info);
         if (status == UM_OK) show_device(&info);
     }
@@ -157,7 +236,7 @@ static um_status json_backend(cli_json *json, int32_t index)
     cli_json_text(json, "why_none", count ? NULL : why);
     cli_json_open(json, "devices", '[');
     for (int32_t i = 0; status == UM_OK && i < count; i++) {
-        um_device_info info;
+        um_device_info info = {.struct_size = sizeof info};
         status = um_device_describe(index, i, &info);
         if (status == UM_OK) json_device(json, &info);
     }
@@ -170,7 +249,7 @@ static um_status json_backend(cli_json *json, int32_t index)
 
 /* Every name a device spec may use. */
 static const char *const all_backends[] = {
-#define UM_KIND(name, words) name,
+#define UM_KIND(KIND, name, words) name,
 #include "device/kinds.def"
 #undef UM_KIND
 };

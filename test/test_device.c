@@ -43,7 +43,7 @@ static void test_backends(void)
 {
     const char *name, *why;
     int32_t count;
-    um_device_info info;
+    um_device_info info = {.struct_size = sizeof info};
     CHECK(um_backend_count() == 2);
     CHECK_OK(um_backend_describe(0, &name, &count, &why));
     CHECK(strcmp(name, "cpu") == 0 && count == 1 && why[0] == 0);
@@ -84,8 +84,9 @@ static void test_bad_specs(void)
     static const struct {
         const char *spec, *text;
     } bad[] = {
-        {"vulkan", "no backend for \"vulkan\" in this build; there is: cpu:0 ("},
-        {"NVIDIA:1", "no backend for \"nvidia:1\""},
+        {"vulkan",
+         "\"vulkan\" is of kind vulkan, which has no backend in this build; there is: cpu"},
+        {"NVIDIA:1", "\"nvidia:1\" is of kind cuda, which has no backend"},
         {"level-zero", "no backend"},
         {"cpu:1", "no device \"cpu:1\"; there is: cpu:0 ("},
         {"cpu:x", "no device \"cpu:x\""},
@@ -127,7 +128,7 @@ static void test_environment(void)
     CHECK(strcmp(um_device_name(device), "null:0") == 0);
     um_device_release(device);
     setenv("UMBEL_DEVICE", "rocm", 1);
-    CHECK_FAILS(um_open(NULL, &device), UM_NOT_FOUND, "no backend for \"rocm\"");
+    CHECK_FAILS(um_open(NULL, &device), UM_NOT_FOUND, "kind rocm, which has no backend");
     unsetenv("UMBEL_DEVICE");
     device = open_device(NULL);
     CHECK(strcmp(um_device_name(device), "cpu:0") == 0);
@@ -154,7 +155,10 @@ static void test_caps(void)
     um_device *device = open_device("cpu");
     um_caps caps = {.struct_size = sizeof caps};
     CHECK_OK(um_device_caps(device, &caps));
-    CHECK(caps.struct_size == sizeof caps && caps.kind == UM_DEVICE_CPU && caps.unified_memory);
+    CHECK(caps.struct_size == sizeof caps && caps.kind == UM_DEVICE_CPU);
+    CHECK(caps.features & UM_FEATURE_UNIFIED_MEMORY && caps.memory_kind == UM_MEMORY_HOST);
+    CHECK(caps.cores_logical >= 1 && caps.cores_physical <= caps.cores_logical);
+    CHECK(caps.version[0] && caps.group_invocations_max == 0 && caps.matrix_tile_count == 0);
     CHECK(caps.compute_units >= 1 && caps.subgroup_min >= 2 && caps.isa[0] && caps.name[0]);
     CHECK(caps.storage >> UM_F4E2M1 & 1);
     memset(&caps, 0x55, sizeof caps);

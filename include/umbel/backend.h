@@ -28,6 +28,7 @@ typedef struct um_backend {
 
     /* How many devices there are here. With none: UM_OK, *count = 0 and the reason in why. */
     um_status (*enumerate)(int32_t *count, char *why, size_t why_size);
+    /* *out, here and of caps, is zero but for struct_size: fields past that size do not exist. */
     um_status (*describe)(int32_t ordinal, um_device_info *out);
     um_status (*open)(int32_t ordinal, um_backend_device **out);
     void (*close)(um_backend_device *device); /* no stream is alive */

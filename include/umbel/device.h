@@ -42,16 +42,53 @@ enum {
     UM_DEVICE_NULL = 9
 };
 
+/* What a device may have, as bits. */
+enum {
+    UM_FEATURE_FP16 = 1u << 0, /* kernels compute on f16, bf16, fp8 (e4m3fn and e5m2), f64 */
+    UM_FEATURE_BF16 = 1u << 1,
+    UM_FEATURE_FP8 = 1u << 2,
+    UM_FEATURE_F64 = 1u << 3,
+    UM_FEATURE_TENSOR_CORES = 1u << 4,   /* matrix units: um_caps.matrix_tiles says which shapes */
+    UM_FEATURE_UNIFIED_MEMORY = 1u << 5, /* device pointers are host pointers */
+    UM_FEATURE_PEER_ACCESS = 1u << 6,    /* reads another device's memory without the host */
+    UM_FEATURE_CLUSTER_LAUNCH = 1u << 7, /* work-groups in clusters that share memory */
+    UM_FEATURE_ASYNC_COPY = 1u << 8,     /* kernels copy to shared memory behind their own work */
+    UM_FEATURE_TENSOR_MAP = 1u << 9      /* ... whole boxes of a tensor at once (TMA) */
+};
+
+typedef int32_t um_memory_kind;
+enum {
+    UM_MEMORY_UNKNOWN = 0,
+    UM_MEMORY_HOST = 1,   /* the CPU's own */
+    UM_MEMORY_DEVICE = 2, /* the device's own, behind a bus */
+    UM_MEMORY_SHARED = 3  /* one memory for the CPU and the device */
+};
+
+/* What is known of a device without opening it. struct_size is set by the caller; a field past it
+ * is not written. */
 typedef struct um_device_info {
+    uint32_t struct_size;
     um_device_kind kind;
-    int32_t ordinal;             /* within its backend */
-    char backend[16];            /* "cpu" */
-    char name[128];              /* the hardware's own name */
+    int32_t ordinal; /* within its backend */
+    int32_t is_gpu;  /* hardware; 0 for the CPU and for a driver that computes on the CPU */
+    char backend[16];
+    char name[128];    /* the hardware's own name */
+    char version[32];  /* compute capability "9.0", shader model, "gfx942"; CPU: "x86_64" */
+    uint32_t features; /* UM_FEATURE_ bits */
+    um_memory_kind memory_kind;
     uint64_t memory_total_bytes; /* 0: unknown */
 } um_device_info;
 
+/* A shape that matrix units multiply at once: m x n results over k addends. */
+typedef struct um_matrix_tile {
+    int32_t m, n, k;
+    um_dtype input, accumulator; /* 0 where it does not matter */
+} um_matrix_tile;
+
+#define UM_MATRIX_TILES_MAX 32
+
 /* What a device can do, probed, never assumed. struct_size is set by the caller; a field past it is
- * not written. */
+ * not written. 0 is "unknown" for sizes and "has no such thing" for limits. */
 typedef struct um_caps {
     uint32_t struct_size;
     um_device_kind kind;
@@ -61,10 +98,19 @@ typedef struct um_caps {
     uint32_t arithmetic;   /* bit (1u << um_dtype): kernels compute on it (narrow floats in f32) */
     int32_t compute_units; /* CPU: threads in use */
     int32_t subgroup_min, subgroup_max; /* CPU: SIMD lanes of f32 */
-    int32_t unified_memory;             /* device pointers are host pointers */
+    uint32_t features;                  /* UM_FEATURE_ bits */
     uint64_t memory_total_bytes, memory_free_bytes;
     uint64_t buffer_max_bytes;
-    uint64_t l1_bytes, l2_bytes, l3_bytes; /* 0: unknown */
+    uint64_t l1_bytes, l2_bytes, l3_bytes;
+    char version[32]; /* as in um_device_info */
+    um_memory_kind memory_kind;
+    int32_t cores_physical, cores_logical; /* CPU: of those this process may run on */
+    /* Limits of a kernel launch; the CPU has no work-groups. */
+    int32_t group_size_max[3], group_invocations_max, group_count_max[3];
+    int32_t bindings_max; /* buffers a kernel may take */
+    uint64_t group_shared_bytes, binding_max_bytes;
+    int32_t matrix_tile_count;
+    um_matrix_tile matrix_tiles[UM_MATRIX_TILES_MAX];
 } um_caps;
 
 /* Backends compiled in, in order of preference, whether or not they have a device here. */
@@ -74,15 +120,17 @@ UM_API int32_t um_backend_count(void);
  * skipped. OUT_OF_RANGE: no such index. */
 UM_API UM_MUST_CHECK um_status um_backend_describe(int32_t index, const char **name,
                                                    int32_t *device_count, const char **why_none);
-/* Device `ordinal` of the backend. OUT_OF_RANGE: no such one. */
+/* Device `ordinal` of the backend. OUT_OF_RANGE: no such one. INVALID_ARGUMENT: out is NULL or its
+ * struct_size is not set. */
 UM_API UM_MUST_CHECK um_status um_device_describe(int32_t backend_index, int32_t ordinal,
                                                   um_device_info *out);
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* spec: "auto" (the best device; CPU when there is nothing else; never null), "cpu", "cpu:0",
- * "null", each optionally followed by layers, outermost last: "cpu+validate+trace". Case and
- * surrounding blanks do not matter. NULL or "": the environment's UMBEL_DEVICE, else "auto".
+/* spec: "auto" (the best device; CPU when there is nothing else; never null), or a word for a kind
+ * (um_device_kind_parse) and, when it is not the first, which: "cpu", "nvidia:1"; each optionally
+ * followed by layers, outermost last: "cpu+validate+trace". Case and surrounding blanks do not
+ * matter. NULL or "": the environment's UMBEL_DEVICE, else "auto".
  * Opening a device twice gives the same one again (a layered one is its own). NOT_FOUND: no such
  * backend, ordinal or layer; the message lists what there is and why the others are not. */
 UM_API UM_MUST_CHECK um_status um_open(const char *spec, UM_GIVE um_device **out);

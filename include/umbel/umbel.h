@@ -8,6 +8,7 @@
 #include <umbel/device.h>
 #include <umbel/llm.h>
 #include <umbel/op.h>
+#include <umbel/select.h>
 #include <umbel/tensor.h>
 
 #endif

@@ -35,12 +35,16 @@ void um_os_free(void *ptr);
 
 /* Processors this process may run on (affinity mask), at least 1. */
 int32_t um_os_cpu_count(void);
+/* Cores behind them: threads of one core count once; 0 when unknown. */
+int32_t um_os_core_count(void);
 /* Monotonic nanoseconds. */
 int64_t um_os_now_ns(void);
 /* Bytes of physical memory, total and available; 0 when unknown. */
 void um_os_memory(uint64_t *total_bytes, uint64_t *free_bytes);
 /* Sizes of the data caches of processor 0; 0 when unknown. */
 void um_os_caches(uint64_t *l1_bytes, uint64_t *l2_bytes, uint64_t *l3_bytes);
+/* The machine's instruction set, "x86_64"; "" when unknown. */
+void um_os_machine(char *name, size_t name_size);
 /* The processor's model name, or "CPU". */
 void um_os_cpu_name(char *name, size_t name_size);
 

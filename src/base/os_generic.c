@@ -13,6 +13,8 @@ int32_t um_os_cpu_count(void)
     return online > 0 ? (int32_t)online : 1;
 }
 
+int32_t um_os_core_count(void) { return 0; }
+
 void um_os_memory(uint64_t *total_bytes, uint64_t *free_bytes)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);

@@ -10,20 +10,29 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The kernel refuses a mask shorter than its own, so the set grows until it fits. */
-int32_t um_os_cpu_count(void)
+/* The affinity mask, to be given to CPU_FREE, or NULL. The kernel refuses a mask shorter than its
+ * own, so the set grows until it fits. */
+static cpu_set_t *affinity(size_t *size)
 {
     for (int32_t limit = 1024; limit <= 1 << 20; limit *= 2) {
         cpu_set_t *set = CPU_ALLOC(limit);
-        if (!set) break;
-        size_t size = CPU_ALLOC_SIZE(limit);
-        bool known = sched_getaffinity(0, size, set) == 0;
-        bool too_short = !known && errno == EINVAL;
-        int32_t count = known ? (int32_t)CPU_COUNT_S(size, set) : 0;
+        if (!set) return NULL;
+        *size = CPU_ALLOC_SIZE(limit);
+        if (sched_getaffinity(0, *size, set) == 0) return set;
+        bool too_short = errno == EINVAL;
         CPU_FREE(set);
-        if (count > 0) return count;
-        if (!too_short) break;
+        if (!too_short) return NULL;
     }
+    return NULL;
+}
+
+int32_t um_os_cpu_count(void)
+{
+    size_t size;
+    cpu_set_t *set = affinity(&size);
+    int32_t count = set ? (int32_t)CPU_COUNT_S(size, set) : 0;
+    CPU_FREE(set);
+    if (count > 0) return count;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 0 ? (int32_t)online : 1;
 }
@@ -51,6 +60,39 @@ static void read_line(const char *path, char *line, size_t line_size)
     if (!fgets(line, (int)line_size, file)) line[0] = '\0';
     line[strcspn(line, "\n")] = '\0';
     fclose(file);
+}
+
+/* The first processor of the list "2-3,10" that is in the mask. */
+static int32_t first_sibling(const char *list, const cpu_set_t *set, size_t size)
+{
+    while (*list) {
+        char *end;
+        long first = strtol(list, &end, 10), last = first;
+        if (end == list) break;
+        if (*end == '-') last = strtol(end + 1, &end, 10);
+        for (long cpu = first; cpu >= 0 && cpu <= last; cpu++) {
+            if (CPU_ISSET_S((size_t)cpu, size, set)) return (int32_t)cpu;
+        }
+        list = *end == ',' ? end + 1 : end;
+    }
+    return -1;
+}
+
+int32_t um_os_core_count(void)
+{
+    size_t size;
+    cpu_set_t *set = affinity(&size);
+    int32_t count = 0;
+    for (int32_t cpu = 0; set && cpu < (int32_t)size * 8; cpu++) {
+        char path[96], list[256];
+        if (!CPU_ISSET_S((size_t)cpu, size, set)) continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                 cpu);
+        read_line(path, list, sizeof list);
+        count += first_sibling(list, set, size) == cpu;
+    }
+    CPU_FREE(set);
+    return count;
 }
 
 static uint64_t parse_size(const char *text)

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <umbel/backend.h>
 
@@ -114,3 +115,9 @@ void *um_os_alloc(size_t size_bytes, size_t align_bytes)
 }
 
 void um_os_free(void *ptr) { free(ptr); }
+
+void um_os_machine(char *name, size_t name_size)
+{
+    struct utsname system;
+    snprintf(name, name_size, "%s", uname(&system) >= 0 ? system.machine : "");
+}

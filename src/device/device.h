@@ -57,6 +57,8 @@ struct um_stream {
 /* ---- registry.c ----------------------------------------------------------------------------- */
 
 const um_backend *um_backend_at(int32_t index); /* index is valid */
+/* What the backend says of its device; both numbers are valid. */
+um_status um_registry_describe(int32_t backend_index, int32_t ordinal, um_device_info *out);
 /* The open device with that name, with a reference for the caller, or NULL. */
 um_device *um_registry_find(const char *name);
 /* Adds the device, unless one of its name got there first, which is returned then. */

@@ -44,7 +44,7 @@ static um_status device_create(const um_spec *spec, const char *name, um_device 
     device->debug_dispatch = um_debug_on("dispatch");
     UM_TRY_OR(um_mutex_init(&device->mutex), fail_mutex);
     UM_TRY_OR(um_mutex_init(&device->attach_mutex), fail_attach_mutex);
-    UM_TRY_OR(um_backend_at(spec->backend_index)->describe(spec->ordinal, &device->info), fail);
+    UM_TRY_OR(um_registry_describe(spec->backend_index, spec->ordinal, &device->info), fail);
     UM_TRY_OR(open_driver(device, spec), fail);
     *out = device;
     return UM_OK;

@@ -60,11 +60,23 @@ um_status um_backend_describe(int32_t index, const char **name, int32_t *count,
     return UM_OK;
 }
 
+um_status um_registry_describe(int32_t backend_index, int32_t ordinal, um_device_info *out)
+{
+    *out = (um_device_info){.struct_size = sizeof *out};
+    return backends[backend_index]->describe(ordinal, out);
+}
+
 um_status um_device_describe(int32_t backend_index, int32_t ordinal, um_device_info *out)
 {
     char why[WHY_BYTES];
-    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_device_describe: out is NULL");
-    memset(out, 0, sizeof *out);
+    um_device_info info;
+    if (!out || out->struct_size < sizeof out->struct_size) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_device_describe: %s",
+                       out ? "out->struct_size is not set" : "out is NULL");
+    }
+    uint32_t size = out->struct_size;
+    memset(out, 0, UM_MIN((size_t)size, sizeof info));
+    out->struct_size = size;
     if (backend_index < 0 || backend_index >= um_backend_count()) {
         return UM_FAIL(UM_OUT_OF_RANGE, "um_device_describe: index %d of %d backends",
                        backend_index, um_backend_count());
@@ -75,19 +87,23 @@ um_status um_device_describe(int32_t backend_index, int32_t ordinal, um_device_i
         return UM_FAIL(UM_OUT_OF_RANGE, "um_device_describe: device %d of %d of %s", ordinal, count,
                        backend->name);
     }
-    return backend->describe(ordinal, out);
+    UM_TRY(um_registry_describe(backend_index, ordinal, &info));
+    info.struct_size = size;
+    memcpy(out, &info, UM_MIN((size_t)size, sizeof info));
+    return UM_OK;
 }
 
-static size_t list_backend(const um_backend *backend, char *text, size_t text_size)
+static size_t list_backend(int32_t index, char *text, size_t text_size)
 {
+    const um_backend *backend = backends[index];
     char why[WHY_BYTES];
     size_t used = 0;
     int32_t count = device_count(backend, why, sizeof why);
     if (count == 0) return (size_t)snprintf(text, text_size, "%s (none: %s)", backend->name, why);
     for (int32_t i = 0; i < count && used < text_size; i++) {
-        um_device_info info = {.name = ""};
+        um_device_info info;
         um_error saved = *um_last_error();
-        if (backend->describe(i, &info) != UM_OK) um_fail_again(&saved);
+        if (um_registry_describe(index, i, &info) != UM_OK) um_fail_again(&saved);
         used += (size_t)snprintf(text + used, text_size - used, "%s%s:%d (%s)", i ? ", " : "",
                                  backend->name, i, info.name);
     }
@@ -97,9 +113,9 @@ static size_t list_backend(const um_backend *backend, char *text, size_t text_si
 void um_registry_list(char *text, size_t text_size)
 {
     size_t used = 0;
-    for (size_t i = 0; i < UM_COUNT_OF(backends) && used < text_size; i++) {
+    for (int32_t i = 0; i < um_backend_count() && used < text_size; i++) {
         used += (size_t)snprintf(text + used, text_size - used, "%s", i ? ", " : "");
-        if (used < text_size) used += list_backend(backends[i], text + used, text_size - used);
+        if (used < text_size) used += list_backend(i, text + used, text_size - used);
     }
 }
 

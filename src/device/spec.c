@@ -4,16 +4,9 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <umbel/select.h>
 
 #define SPEC_MAX 128
-
-static const struct {
-    const char *name, *words;
-} kinds[] = {
-#define UM_KIND(name, words) {name, words},
-#include "device/kinds.def"
-#undef UM_KIND
-};
 
 static const um_layer *const layers[] = {
 #define UM_LAYER(name) &um_layer_##name,
@@ -36,18 +29,6 @@ static char *trim(char *text)
     size_t length = strlen(text);
     while (length > 0 && isspace((unsigned char)text[length - 1])) text[--length] = 0;
     return text;
-}
-
-/* The backend name a word stands for, or NULL. */
-static const char *find_kind(const char *word)
-{
-    char padded[SPEC_MAX + 2];
-    if (!*word || strpbrk(word, " \t\r\n\v\f")) return NULL;
-    snprintf(padded, sizeof padded, " %s ", word);
-    for (size_t i = 0; i < UM_COUNT_OF(kinds); i++) {
-        if (strstr(kinds[i].words, padded)) return kinds[i].name;
-    }
-    return NULL;
 }
 
 static const um_layer *find_layer(const char *name)
@@ -76,7 +57,7 @@ static um_status choose_device(um_spec *out)
 {
     for (int32_t i = 0; i < um_backend_count(); i++) {
         int32_t count;
-        um_device_info info;
+        um_device_info info = {.struct_size = sizeof info};
         UM_TRY(um_backend_describe(i, NULL, &count, NULL));
         if (count == 0) continue;
         UM_TRY(um_device_describe(i, 0, &info));
@@ -88,39 +69,42 @@ static um_status choose_device(um_spec *out)
     return not_found("no device that computes");
 }
 
-/* text is what the caller wrote. */
-static um_status find_device(const char *kind, const char *text, int32_t ordinal, um_spec *out)
+/* The backend with that name, or -1. */
+static int32_t find_backend(const char *name)
 {
-    char what[SPEC_MAX + 64];
     for (int32_t i = 0; i < um_backend_count(); i++) {
-        int32_t count;
-        const char *name;
-        UM_TRY(um_backend_describe(i, &name, &count, NULL));
-        if (strcmp(name, kind) != 0) continue;
-        if (ordinal < 0 || ordinal >= count) {
-            snprintf(what, sizeof what, "no device \"%s\"", text);
-            return not_found(what);
-        }
-        out->backend_index = i;
-        out->ordinal = ordinal;
-        return UM_OK;
+        if (strcmp(um_backend_at(i)->name, name) == 0) return i;
     }
-    snprintf(what, sizeof what, "no backend for \"%s\" in this build", text);
-    return not_found(what);
+    return -1;
 }
 
-/* "cpu", "cpu:0", "auto". */
+/* "cpu", "nvidia:1", "auto". */
 static um_status parse_device(const char *text, um_spec *out)
 {
-    char what[SPEC_MAX + 64], word[SPEC_MAX];
+    char what[2 * SPEC_MAX + 64], word[SPEC_MAX];
     if (strcmp(text, "auto") == 0) return choose_device(out);
     snprintf(word, sizeof word, "%s", text);
     char *colon = strchr(word, ':');
     if (colon) *colon = 0;
-    const char *kind = find_kind(trim(word));
-    if (kind) return find_device(kind, text, colon ? parse_ordinal(trim(colon + 1)) : 0, out);
-    snprintf(what, sizeof what, "no device is called \"%s\"", text);
-    return not_found(what);
+    um_device_kind kind = um_device_kind_parse(word);
+    const char *name = kind ? um_device_kind_name(kind) : trim(word);
+    int32_t index = find_backend(name), count = 0, ordinal = 0;
+    if (index < 0) {
+        snprintf(what, sizeof what,
+                 kind ? "\"%s\" is of kind %s, which has no backend in this build"
+                      : "no device is called \"%s\"%.0s",
+                 text, name);
+        return not_found(what);
+    }
+    UM_TRY(um_backend_describe(index, NULL, &count, NULL));
+    if (colon) ordinal = parse_ordinal(trim(colon + 1));
+    if (ordinal < 0 || ordinal >= count) {
+        snprintf(what, sizeof what, "no device \"%s\"", text);
+        return not_found(what);
+    }
+    out->backend_index = index;
+    out->ordinal = ordinal;
+    return UM_OK;
 }
 
 /* "trace+validate" */

@@ -90,6 +90,13 @@ typedef struct um_op_row {
 /* Whether the op allows the output to lie exactly on that input, with the same elements. */
 bool um_op_updates_input(const um_op_row *row, int32_t index);
 
+/* Whether matrix units are what it wants: products, convolutions, attention. */
+static inline bool um_op_is_product(const um_op_row *row)
+{
+    return row->family == UM_FAMILY_MATMUL || row->family == UM_FAMILY_CONV ||
+           row->family == UM_FAMILY_ATTENTION;
+}
+
 /* NULL when id is no op. */
 const um_op_row *um_op_get_row(um_op_id id);
 /* Index of the input whose dtype is the main one (where: 1, others 0); -1 when that is the

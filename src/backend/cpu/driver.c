@@ -18,11 +18,47 @@ static um_status cpu_enumerate(int32_t *count, char *why, size_t why_size)
     return UM_OK;
 }
 
+/* Dtypes some kernel computes on: moving values, and choosing between them, is not computing. */
+static uint32_t arithmetic_dtypes(void)
+{
+    uint32_t dtypes = 0;
+    for (um_op_id id = 1; id <= um_op_count(); id++) {
+        const um_cpu_kernel *kernel = um_cpu_kernel_find(id);
+        const um_op_row *row = um_op_get_row(id);
+        bool moves =
+            row->family == UM_FAMILY_MOVE || row->family == UM_FAMILY_INDEX || id == UM_OP_WHERE;
+        if (kernel && !moves) dtypes |= kernel->dtypes;
+    }
+    return dtypes;
+}
+
+static uint32_t features(void)
+{
+    static const struct {
+        uint32_t dtypes, feature;
+    } rows[] = {
+        {UM_BIT(UM_F16), UM_FEATURE_FP16},
+        {UM_BIT(UM_BF16), UM_FEATURE_BF16},
+        {UM_BIT(UM_F8E4M3FN) | UM_BIT(UM_F8E5M2), UM_FEATURE_FP8},
+        {UM_BIT(UM_F64), UM_FEATURE_F64},
+    };
+    uint32_t dtypes = arithmetic_dtypes(), found = UM_FEATURE_UNIFIED_MEMORY;
+    for (size_t i = 0; i < UM_COUNT_OF(rows); i++) {
+        if ((dtypes & rows[i].dtypes) == rows[i].dtypes) found |= rows[i].feature;
+    }
+    return found;
+}
+
 static um_status cpu_describe(int32_t ordinal, um_device_info *out)
 {
     uint64_t free_bytes;
-    *out = (um_device_info){.kind = UM_DEVICE_CPU, .ordinal = ordinal, .backend = "cpu"};
+    out->kind = UM_DEVICE_CPU;
+    out->ordinal = ordinal;
+    snprintf(out->backend, sizeof out->backend, "cpu");
     um_os_cpu_name(out->name, sizeof out->name);
+    um_os_machine(out->version, sizeof out->version);
+    out->features = features();
+    out->memory_kind = UM_MEMORY_HOST;
     um_os_memory(&out->memory_total_bytes, &free_bytes);
     return UM_OK;
 }
@@ -51,20 +87,6 @@ static void cpu_close(um_backend_device *device)
     um_mem_free(device);
 }
 
-/* Dtypes some kernel computes on: moving values, and choosing between them, is not computing. */
-static uint32_t arithmetic_dtypes(void)
-{
-    uint32_t dtypes = 0;
-    for (um_op_id id = 1; id <= um_op_count(); id++) {
-        const um_cpu_kernel *kernel = um_cpu_kernel_find(id);
-        const um_op_row *row = um_op_get_row(id);
-        bool moves =
-            row->family == UM_FAMILY_MOVE || row->family == UM_FAMILY_INDEX || id == UM_OP_WHERE;
-        if (kernel && !moves) dtypes |= kernel->dtypes;
-    }
-    return dtypes;
-}
-
 static um_status cpu_caps(um_backend_device *device, um_caps *out)
 {
     out->kind = UM_DEVICE_CPU;
@@ -74,10 +96,14 @@ static um_status cpu_caps(um_backend_device *device, um_caps *out)
     out->arithmetic = arithmetic_dtypes();
     out->compute_units = um_cpu_pool_threads(device->pool);
     out->subgroup_min = out->subgroup_max = um_cpu_simd_f32_lanes();
-    out->unified_memory = 1;
+    out->features = features();
     um_os_memory(&out->memory_total_bytes, &out->memory_free_bytes);
     out->buffer_max_bytes = device->buffer_max_bytes;
     um_os_caches(&out->l1_bytes, &out->l2_bytes, &out->l3_bytes);
+    um_os_machine(out->version, sizeof out->version);
+    out->memory_kind = UM_MEMORY_HOST;
+    out->cores_physical = um_os_core_count();
+    out->cores_logical = um_os_cpu_count();
     return UM_OK;
 }
 

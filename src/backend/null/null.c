@@ -88,10 +88,10 @@ static um_status null_enumerate(int32_t *count, char *why, size_t why_size)
 
 static um_status null_describe(int32_t ordinal, um_device_info *out)
 {
-    *out = (um_device_info){.kind = UM_DEVICE_NULL,
-                            .ordinal = ordinal,
-                            .backend = "null",
-                            .name = "records calls, computes nothing"};
+    out->kind = UM_DEVICE_NULL;
+    out->ordinal = ordinal;
+    snprintf(out->backend, sizeof out->backend, "null");
+    snprintf(out->name, sizeof out->name, "records calls, computes nothing");
     return UM_OK;
 }
 
@@ -118,7 +118,7 @@ static void null_close(um_backend_device *device)
     um_mem_free(device);
 }
 
-/* *out is zero but for struct_size; a field not known stays so. */
+/* A field not known stays zero. */
 static um_status null_caps(um_backend_device *device, um_caps *out)
 {
     (void)device;
