@@ -266,7 +266,7 @@ static void dense_floats(um_dtype dtype)
     add_near(&b, (double)FLT_MAX);
     add_near(&b, DBL_MAX);
     add_near(&b, (double)INFINITY);
-    for (int i = 0; i < 100000; i++) add(&b, random_bits());
+    for (int i = 0; i < 30000; i++) add(&b, random_bits());
     /* quiet and signalling NaN, both signs, the payload in the lowest or the highest bit */
     for (unsigned i = 0; i < 16; i++) {
         uint64_t low = i & 1, high = i >> 1 & 1, quiet = i >> 2 & 1, sign = i >> 3;
@@ -301,7 +301,7 @@ static void dense_ints(void)
                 }
             }
         }
-        for (int i = 0; i < 50000; i++) add(&b, random_bits() >> (unsigned)(i % limit));
+        for (int i = 0; i < 10000; i++) add(&b, random_bits() >> (unsigned)(i % limit));
         flush(&b);
     }
 }
