@@ -29,6 +29,19 @@ static um_expect expect_arange(const um_op *op, um_dtype dtype, int64_t i)
     return um_expect_near(want, i == 0 ? 0 : bound);
 }
 
+/* As arange, but for the step, which is itself rounded twice, to a subnormal maybe. */
+static um_expect expect_linspace(const um_op *op, int64_t i, int64_t n)
+{
+    long double start = (long double)op->attrs.linspace.start;
+    long double stop = (long double)op->attrs.linspace.stop;
+    if (i == 0) return um_expect_near(start, UM_ANY_ZERO);
+    if (i == n - 1) return um_expect_near(stop, 0);
+    long double step = (stop - start) / (n - 1), want = start + step * i;
+    double off = 3 * um_oracle_ulp(UM_F64, fmaxl(fabsl(start), fabsl(stop)) / (n - 1)) * (double)i;
+    return um_expect_near(want,
+                          off + um_oracle_ulp(UM_F64, step * i) + um_oracle_ulp(UM_F64, want));
+}
+
 um_status um_oracle_move(const um_op *op, const um_array *in, const um_array *out,
                          um_expect *expect)
 {
@@ -37,6 +50,8 @@ um_status um_oracle_move(const um_op *op, const um_array *in, const um_array *ou
             expect[i] = expect_fill(op, out->dtype);
         else if (op->id == UM_OP_ARANGE)
             expect[i] = expect_arange(op, out->dtype, i);
+        else if (op->id == UM_OP_LINSPACE)
+            expect[i] = expect_linspace(op, i, out->count);
         else
             expect[i] =
                 expect_value(out->dtype, um_oracle_convert(out->dtype, in[0].dtype, in[0].item[i]));
@@ -50,7 +65,8 @@ um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out
     switch (op->id) {
     case UM_OP_COPY:
     case UM_OP_FILL:
-    case UM_OP_ARANGE: return um_oracle_move(op, in, out, expect[0]);
+    case UM_OP_ARANGE:
+    case UM_OP_LINSPACE: return um_oracle_move(op, in, out, expect[0]);
     case UM_OP_CUMSUM:
     case UM_OP_CUMPROD:
     case UM_OP_CUMMAX: return um_oracle_scan(op, in, out, expect[0]);

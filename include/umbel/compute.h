@@ -19,6 +19,98 @@
 extern "C" {
 #endif
 
+/* ---- elementwise --------------------------------------------------------------------------------
+ */
+
+/* op: an elementwise row of umbel/op.def (UM_OP_ADD, ...), with its dtypes. Inputs broadcast to y's
+ * shape as NumPy does. All have one dtype, but for where's condition, which is bool; y has it too,
+ * or is bool where the op gives that. y may lie exactly on inputs of its own shape.
+ * INVALID_ARGUMENT: no such op of that many inputs, shapes or dtypes that do not fit, other
+ * overlaps. */
+/* a: the slope of elu and leaky_relu. */
+UM_API UM_MUST_CHECK um_status um_unary_view(um_stream *stream, um_op_id op, double a,
+                                             const um_view *x, const um_view *y);
+UM_API UM_MUST_CHECK um_status um_binary_view(um_stream *stream, um_op_id op, const um_view *a,
+                                              const um_view *b, const um_view *y);
+/* where (condition, a, b), clamp (x, lo, hi), fma (a, b, c). */
+UM_API UM_MUST_CHECK um_status um_ternary_view(um_stream *stream, um_op_id op, const um_view *a,
+                                               const um_view *b, const um_view *c,
+                                               const um_view *y);
+
+/* f of a float dtype, i of integers and bool (u64: the same bits). */
+typedef struct um_number {
+    double f;
+    int64_t i;
+} um_number;
+/* A view, or where that is NULL a number of the other inputs' dtype. */
+typedef struct um_operand {
+    const um_view *view;
+    um_number number;
+} um_operand;
+/* The same for views and numbers in any mixture; count operands. With a number no dtype of 8 bits
+ * or less but integers and bool. Floats are rounded to the dtype; INVALID_ARGUMENT: an integer that
+ * it does not hold. */
+UM_API UM_MUST_CHECK um_status um_map_view(um_stream *stream, um_op_id op, int32_t count,
+                                           const um_operand *operands, const um_view *y);
+
+/* ---- reductions ---------------------------------------------------------------------------------
+ */
+
+/* op: UM_OP_SUM to UM_OP_STD of umbel/op.def, with its dtypes. axes: UM_AXIS bits, UM_ALL_AXES;
+ * argmax and argmin: one axis, or all. y has x's shape without those axes, or with size 1 there; of
+ * argmax and argmin it is i64, of any and all bool. Of nothing: sum 0, prod 1, max -inf and min
+ * +inf (integers: the type's ends), mean NaN, any 0, all 1, argmax and argmin INVALID_ARGUMENT.
+ * correction: var and std divide by count - correction (1 is usual); not looked at otherwise. */
+UM_API UM_MUST_CHECK um_status um_reduce_view(um_stream *stream, um_op_id op, uint32_t axes,
+                                              double correction, const um_view *x,
+                                              const um_view *y);
+/* op: UM_OP_CUMSUM, UM_OP_CUMPROD or UM_OP_CUMMAX; f64, f32, f16, bf16, integers. y has x's shape.
+ */
+UM_API UM_MUST_CHECK um_status um_scan_view(um_stream *stream, um_op_id op, int32_t axis,
+                                            const um_view *x, const um_view *y);
+
+/* ---- moving elements ----------------------------------------------------------------------------
+ */
+
+/* Views of views (slice, permute, flip, broadcast) are in umbel/op.h and move nothing. */
+/* y = x, broadcast to y's shape and converted by um_convert's rules. Every dtype. */
+UM_API UM_MUST_CHECK um_status um_copy_view(um_stream *stream, const um_view *x, const um_view *y);
+/* y = the number, converted. Every dtype. */
+UM_API UM_MUST_CHECK um_status um_fill_view(um_stream *stream, um_number value, const um_view *y);
+/* Element i of y [n] = start + i * step, in f64 and rounded once; integers wrap. f64, f32, f16,
+ * bf16, integers. */
+UM_API UM_MUST_CHECK um_status um_arange_view(um_stream *stream, um_number start, um_number step,
+                                              const um_view *y);
+/* Element i of y [n] = start + i * ((stop - start) / (n - 1)), in f64 and rounded once; the last is
+ * stop itself, that of n = 1 is start. f64, f32, f16, bf16. */
+UM_API UM_MUST_CHECK um_status um_linspace_view(um_stream *stream, double start, double stop,
+                                                const um_view *y);
+
+/* From here on x and y have one dtype, any, and one rank, and do not overlap. */
+/* y = x, back to front along the axes (UM_AXIS bits; 0: all). */
+UM_API UM_MUST_CHECK um_status um_flip_view(um_stream *stream, uint32_t axes, const um_view *x,
+                                            const um_view *y);
+/* y's element (i + shift) mod n along axis = x's element i. */
+UM_API UM_MUST_CHECK um_status um_roll_view(um_stream *stream, int32_t axis, int64_t shift,
+                                            const um_view *x, const um_view *y);
+/* y = x repeated along each axis; its sizes are multiples of x's. */
+UM_API UM_MUST_CHECK um_status um_tile_view(um_stream *stream, const um_view *x, const um_view *y);
+/* y = x[0], x[1], ... x[count - 1] behind each other along axis. */
+UM_API UM_MUST_CHECK um_status um_concat_view(um_stream *stream, int32_t axis, int32_t count,
+                                              const um_view *x, const um_view *y);
+
+typedef int32_t um_pad_mode;
+enum {
+    UM_PAD_CONSTANT = 0, /* the number, converted */
+    UM_PAD_EDGE = 1,     /* x's first and last elements */
+    UM_PAD_REFLECT = 2,  /* x mirrored about them; at most x's size - 1 on each side */
+    UM_PAD_WRAP = 3      /* x again; at most x's size on each side */
+};
+/* y = x with before[axis] elements in front of it and the rest of y behind it. */
+UM_API UM_MUST_CHECK um_status um_pad_view(um_stream *stream, um_pad_mode mode,
+                                           const int64_t *before, um_number value, const um_view *x,
+                                           const um_view *y);
+
 /* ---- convolution ----------------------------------------------------------------------------- */
 
 /* Correlation over 1 to 3 spatial axes. x [N,C,...], w [K,C/G,...], bias [K] or NULL, y [N,K,...];

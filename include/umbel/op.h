@@ -143,6 +143,9 @@ typedef union um_attrs {
         int64_t i_start, i_step; /* ... integer output, wraps */
     } arange;
     struct {
+        double start, stop;
+    } linspace;
+    struct {
         double alpha, beta;
     } matmul;
     struct {
@@ -212,8 +215,8 @@ UM_API um_op_id um_op_find(const char *name);
 UM_API const char *um_op_doc(um_op_id id);
 
 /* Sets dtype, rank, shape and row-major strides of every op->out from the inputs and attributes;
- * ptr stays. For ops with a FREE result the caller sets out[].dtype (and, for fill and arange, rank
- * and shape) first; for conv_backward_*, adaptive and backward
+ * ptr stays. For ops with a FREE result the caller sets out[].dtype (and, for fill, arange
+ * and linspace, rank and shape) first; for conv_backward_*, adaptive and backward
  * pools and resize rank and shape.
  * INVALID_ARGUMENT with who, what, got, wanted when the inputs break the op's rule. Touches no
  * memory. */
@@ -229,6 +232,23 @@ UM_API UM_MUST_CHECK um_status um_op_check(const um_op *op);
  */
 UM_API UM_MUST_CHECK um_status um_view_make(um_ptr ptr, um_dtype dtype, int32_t rank,
                                             const int64_t *shape, um_view *out);
+
+/* Views of views: another look at the same memory, no op and no copy. out may be x. Each gives
+ * INVALID_ARGUMENT and an all-zero *out for an x that is no view (rank, sizes, dtype), what does
+ * not fit it, strides that overflow, or a 4-bit view that would start in the middle of a byte. */
+/* Elements start, start + step, ... before (step > 0) or after (step < 0) stop along axis, as
+ * Python's x[start:stop:step]: negative start and stop count from the end, beyond the ends is
+ * clipped; INT64_MAX and INT64_MIN stand for "the end". step != 0. */
+UM_API UM_MUST_CHECK um_status um_view_slice(const um_view *x, int32_t axis, int64_t start,
+                                             int64_t stop, int64_t step, um_view *out);
+/* Axis i of the result is axis axes[i] of x: all of x's, each once. */
+UM_API UM_MUST_CHECK um_status um_view_permute(const um_view *x, const int32_t *axes, um_view *out);
+/* Back to front along the axes (UM_AXIS bits; 0: all). */
+UM_API UM_MUST_CHECK um_status um_view_flip(const um_view *x, uint32_t axes, um_view *out);
+/* To a larger shape as NumPy broadcasts: axes of size 1, and those that x lacks in front, repeat by
+ * strides of 0. */
+UM_API UM_MUST_CHECK um_status um_view_broadcast(const um_view *x, int32_t rank,
+                                                 const int64_t *shape, um_view *out);
 
 /* The number of elements; 1 for rank 0. The view must be valid (um_op_check, um_view_make). */
 UM_API int64_t um_view_count(const um_view *view);

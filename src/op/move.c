@@ -1,5 +1,5 @@
-/* op/move.c: ops that only move or make elements: copy, fill, arange. Slices, transposes and
- * broadcasts are views and need no op. */
+/* op/move.c: ops that only move or make elements: copy, fill, arange, linspace. Slices, transposes
+ * and broadcasts are views and need no op. */
 #include "op/rule.h"
 
 um_status um_infer_copy(const um_op *op, um_view *out)
@@ -21,6 +21,8 @@ um_status um_infer_arange(const um_op *op, um_view *out)
     if (out->rank != 1) return um_rule_fail_view(op, "wants an output of rank 1", "out", out);
     return UM_OK;
 }
+
+um_status um_infer_linspace(const um_op *op, um_view *out) { return um_infer_arange(op, out); }
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
@@ -104,5 +106,24 @@ bool um_sample_arange(int32_t index, um_dtype dtype, um_sample *sample)
     sample->op.attrs.arange.i_start = rows[index].i_start;
     sample->op.attrs.arange.i_step = rows[index].i_step;
     um_sample_label(sample, "n=%d row=%d", (int)rows[index].dims.size[0], (int)index);
+    return um_sample_finish(sample, dtype);
+}
+
+bool um_sample_linspace(int32_t index, um_dtype dtype, um_sample *sample)
+{
+    static const struct {
+        um_dims dims;
+        double start, stop;
+    } rows[] = {
+        {UM_DIMS(0), 0, 1},      {UM_DIMS(1), 3.5, -1},        {UM_DIMS(2), -0.0, 7},
+        {UM_DIMS(17), -2, 0.1},  {UM_DIMS(257), 1000, -0.7},   {UM_DIMS(20011), 0, 1},
+        {UM_DIMS(65), 3.3, 3.3}, {UM_DIMS(33), -1e308, 1e308}, {UM_DIMS(129), 0, 1e-320},
+    };
+    if (index >= (int32_t)UM_COUNT_OF(rows)) return false;
+    set_output(sample, &rows[index].dims);
+    sample->op.attrs.linspace.start = rows[index].start;
+    sample->op.attrs.linspace.stop = rows[index].stop;
+    um_sample_label(sample, "n=%d from=%g to=%g", (int)rows[index].dims.size[0], rows[index].start,
+                    rows[index].stop);
     return um_sample_finish(sample, dtype);
 }

@@ -131,5 +131,7 @@ bool um_view_is_packed(const um_view *view); /* row-major, no gaps (axes of size
  * the rank or named twice. */
 bool um_axes_resolve(uint32_t axes, int32_t rank, uint32_t *resolved);
 bool um_axis_resolve(int32_t axis, int32_t rank, int32_t *resolved);
+/* Python's slice of an axis: the first element, from 0, and how many. step != 0. */
+void um_slice_range(int64_t size, int64_t *start, int64_t *count, int64_t stop, int64_t step);
 
 #endif

@@ -136,26 +136,6 @@ um_tensor *um_transpose(um_tensor *x, int32_t axis_a, int32_t axis_b)
     return um_permute(x, perm);
 }
 
-/* Python's slice: the first element and how many. */
-static void slice_range(int64_t size, int64_t *start, int64_t *count, int64_t stop, int64_t step)
-{
-    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-    int64_t first = *start, last = stop;
-    bool to_the_front = stop == INT64_MIN; /* "the end" of a backward slice */
-    if (first < 0) first = first < -size ? low : first + size;
-    if (last < 0 && !to_the_front) last = last < -size ? low : last + size;
-    if (to_the_front) last = low;
-    first = UM_MAX(low, UM_MIN(first, high));
-    last = UM_MAX(low, UM_MIN(last, high));
-    *start = first;
-    if (step > 0)
-        *count = last > first ? (last - first - 1) / step + 1 : 0;
-    else if (step == INT64_MIN)
-        *count = first > last ? 1 : 0;
-    else
-        *count = first > last ? (first - last - 1) / -step + 1 : 0;
-}
-
 um_tensor *um_slice(um_tensor *x, int32_t axis, int64_t start, int64_t stop, int64_t step)
 {
     um_tensor *error = um_node_refuse("slice", 1, &x);
@@ -169,7 +149,7 @@ um_tensor *um_slice(um_tensor *x, int32_t axis, int64_t start, int64_t stop, int
     int64_t shape[UM_MAX_RANK], stride[UM_MAX_RANK], offset = x->offset;
     memcpy(shape, x->shape, sizeof shape);
     memcpy(stride, x->stride, sizeof stride);
-    slice_range(x->shape[a], &start, &shape[a], stop, step);
+    um_slice_range(x->shape[a], &start, &shape[a], stop, step);
     if (shape[a] > 0) offset += start * x->stride[a];
     /* of one element or none the step says nothing, and may be huge */
     stride[a] = shape[a] > 1 ? x->stride[a] * step : 1;

@@ -1,8 +1,10 @@
-/* backend/cpu/kernel/move.c: copy, fill and arange. A copy of one dtype moves bits; runs of packed
- * elements are memcpy, and transposes go through a tile that is read and written in whole cache
- * lines. Other copies convert piece by piece. A fill is a copy of one element everywhere. */
+/* backend/cpu/kernel/move.c: copy, fill, arange and linspace. A copy of one dtype moves bits; runs
+ * of packed elements are memcpy, and transposes go through a tile that is read and written in whole
+ * cache lines. Other copies convert piece by piece. A fill is a copy of one element everywhere. */
 #include "backend/cpu/kernel/stream.h"
 #include "backend/cpu/kernel/walk.h"
+
+#include <math.h>
 
 um_status UM_ISA_FN(um_run_copy)(um_cpu_exec *exec, const um_op *op);
 um_status UM_ISA_FN(um_run_fill)(um_cpu_exec *exec, const um_op *op);
@@ -210,31 +212,60 @@ um_status UM_ISA_FN(um_run_fill)(um_cpu_exec *exec, const um_op *op)
     return UM_OK;
 }
 
+/* A line of numbers: element i is start + i * step, and, of a linspace, the last is stop. */
+typedef struct range {
+    const um_view *out;
+    bool is_float, ends;
+    double start, step, stop, scale; /* by which start and step are too small */
+    uint64_t i_start, i_step;
+} range;
+
+static range range_of(const um_op *op)
+{
+    range r = {.out = &op->out[0], .scale = 1, .is_float = um_dtype_is_float(op->out[0].dtype)};
+    r.start = op->attrs.arange.start;
+    r.step = op->attrs.arange.step;
+    r.i_start = (uint64_t)op->attrs.arange.i_start;
+    r.i_step = (uint64_t)op->attrs.arange.i_step;
+    if (op->id != UM_OP_LINSPACE) return r;
+    double gaps = (double)(r.out->shape[0] - 1);
+    r.start = op->attrs.linspace.start;
+    r.step = 0;
+    if (gaps < 1) return r;
+    r.ends = true;
+    r.stop = op->attrs.linspace.stop;
+    if (isinf(r.stop - r.start)) r.scale = 2;
+    r.start /= r.scale;
+    r.step = (r.stop / r.scale - r.start) / gaps;
+    return r;
+}
+
 static void arange_task(void *ctx, int64_t task, int32_t worker)
 {
     (void)worker;
-    const um_op *op = *(const um_op *const *)ctx;
-    const um_view *out = &op->out[0];
+    const range *r = ctx;
+    const um_view *out = r->out;
     union {
         double f[PIECE];
         uint64_t i[PIECE];
     } values;
-    bool is_float = um_dtype_is_float(out->dtype);
     int64_t first = task * CHUNK, last = UM_MIN(first + CHUNK, out->shape[0]);
     for (int64_t n; first < last; first += n) {
         n = UM_MIN(last - first, PIECE);
-        for (int64_t k = 0; k < n && is_float; k++)
-            values.f[k] = op->attrs.arange.start + (double)(first + k) * op->attrs.arange.step;
-        for (int64_t k = 0; k < n && !is_float; k++)
-            values.i[k] = (uint64_t)op->attrs.arange.i_start +
-                          (uint64_t)(first + k) * (uint64_t)op->attrs.arange.i_step;
+        for (int64_t k = 0; k < n && r->is_float; k++)
+            values.f[k] = (r->start + (double)(first + k) * r->step) * r->scale;
+        for (int64_t k = 0; k < n && !r->is_float; k++)
+            values.i[k] = r->i_start + (uint64_t)(first + k) * r->i_step;
+        if (r->ends && first + n == out->shape[0]) values.f[n - 1] = r->stop;
         um_store(out->dtype, (void *)(uintptr_t)out->ptr, first * out->stride[0], out->stride[0],
-                 is_float ? UM_CLASS_F64 : UM_CLASS_I64, &values, n);
+                 r->is_float ? UM_CLASS_F64 : UM_CLASS_I64, &values, n);
     }
 }
 
+/* arange and linspace */
 um_status UM_ISA_FN(um_run_arange)(um_cpu_exec *exec, const um_op *op)
 {
-    run_tasks(exec, um_ceil_div(op->out[0].shape[0], CHUNK), false, arange_task, &op);
+    range r = range_of(op);
+    run_tasks(exec, um_ceil_div(op->out[0].shape[0], CHUNK), false, arange_task, &r);
     return UM_OK;
 }
