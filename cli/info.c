@@ -8,12 +8,6 @@
 
 enum { DTYPE_END = 32 }; /* the capability masks have 32 bits */
 
-/* By bit of um_caps.features. */
-static const char *const feature_names[] = {
-    "fp16",        "bf16",           "fp8",        "f64",       "tensor_cores", "unified_memory",
-    "peer_access", "cluster_launch", "async_copy", "tensor_map"};
-enum { FEATURE_COUNT = sizeof feature_names / sizeof *feature_names };
-
 static const char *memory_name(um_memory_kind kind)
 {
     static const char *const names[] = {"unknown", "host", "device", "shared"};
@@ -25,9 +19,9 @@ static const char *features_text(uint32_t mask, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = 0;
-    for (int i = 0; i < FEATURE_COUNT && used < size; i++) {
-        if (!(mask >> i & 1u)) continue;
-        int n = snprintf(text + used, size - used, "%s%s", used ? " " : "", feature_names[i]);
+    for (uint32_t bit = 1; um_feature_name(bit) && used < size; bit <<= 1) {
+        if (!(mask & bit)) continue;
+        int n = snprintf(text + used, size - used, "%s%s", used ? " " : "", um_feature_name(bit));
         used += n > 0 ? (size_t)n : 0;
     }
     return text;
@@ -179,8 +173,8 @@ static void json_caps(cli_json *json, const um_caps *caps)
     cli_json_int(json, "cores_physical", caps->cores_physical);
     cli_json_int(json, "cores_logical", caps->cores_logical);
     cli_json_open(json, "features", '[');
-    for (int i = 0; i < FEATURE_COUNT; i++)
-        if (caps->features >> i & 1u) cli_json_text(json, NULL, feature_names[i]);
+    for (uint32_t bit = 1; um_feature_name(bit); bit <<= 1)
+        if (caps->features & bit) cli_json_text(json, NULL, um_feature_name(bit));
     cli_json_close(json, ']');
     json_launch(json, caps);
     cli_json_text(json, "isa", caps->isa);

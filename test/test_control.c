@@ -1,9 +1,51 @@
-/* The control plane: kinds, capabilities, matrix tiles, selection, fallback. */
+/* The control plane: kinds, capabilities, matrix tiles, selection. */
 #include "base/base.h"
 #include "device/device.h"
-#include "test/test.h"
+#include "test/fake_backend.h"
 
-#include <umbel/select.h>
+#include <stdlib.h>
+
+FAKE(cuda)
+FAKE(vulkan)
+FAKE(metal)
+FAKE(opencl)
+
+enum { HALF = UM_FEATURE_FP16 | UM_FEATURE_BF16 };
+
+/* Two CUDA devices (the second larger and with tensor cores), one GPU and one software device of
+ * Vulkan, no Metal, an OpenCL device that computes on the CPU. */
+static void add_fakes(void)
+{
+    static const um_backend *all[] = {&fake_opencl.table, &fake_vulkan.table, &fake_metal.table,
+                                      &fake_cuda.table};
+    opencl_make();
+    vulkan_make();
+    metal_make();
+    cuda_make();
+    fake_cuda.count = 2;
+    fake_cuda.info[0] = (um_device_info){.kind = UM_DEVICE_CUDA,
+                                         .is_gpu = 1,
+                                         .name = "Small",
+                                         .features = HALF | UM_FEATURE_F64,
+                                         .memory_total_bytes = 4000};
+    fake_cuda.info[1] = (um_device_info){.kind = UM_DEVICE_CUDA,
+                                         .is_gpu = 1,
+                                         .name = "Large",
+                                         .features = HALF,
+                                         .memory_total_bytes = 8000};
+    fake_vulkan.count = 2;
+    fake_vulkan.info[0] = (um_device_info){.kind = UM_DEVICE_VULKAN, .name = "Soft"};
+    fake_vulkan.info[1] = (um_device_info){.kind = UM_DEVICE_VULKAN,
+                                           .is_gpu = 1,
+                                           .name = "Arc",
+                                           .features = HALF | UM_FEATURE_TENSOR_CORES,
+                                           .memory_total_bytes = 6000};
+    fake_metal.count = 0;
+    fake_metal.why_none = "no Metal here";
+    fake_opencl.count = 1;
+    fake_opencl.info[0] = (um_device_info){.kind = UM_DEVICE_OPENCL, .name = "PoCL"};
+    um_registry_set_extra(all, (int32_t)UM_COUNT_OF(all));
+}
 
 static um_device *open_device(const char *spec)
 {
@@ -112,10 +154,230 @@ static void test_tiles(void)
     um_device_release(device);
 }
 
+static void test_tensor_core_tiles(void)
+{
+    fake_cuda.info[0].features |= UM_FEATURE_TENSOR_CORES;
+    um_device *device = open_device("nvidia");
+    CHECK(strcmp(um_device_name(device), "cuda:0") == 0);
+    check_tile(device, 512, 512, 512, 128, 32);
+    check_tile(device, 512, 496, 512, 64, 16);
+    check_tile(device, 16, 16, 16, 64, 16);
+    check_tile(device, 16, 16, 8, 16, 16);
+    check_tile(device, 1040, 1041, 1040, 128, 8);
+    check_tile(device, 1040, 1040, 1040, 128, 32);
+    um_device_release(device);
+    fake_cuda.info[0].features &= ~(uint32_t)UM_FEATURE_TENSOR_CORES;
+}
+
+/* ---- selection ------------------------------------------------------------------------------ */
+
+static const char *ref_name(um_device_ref ref, char *text, size_t text_size)
+{
+    snprintf(text, text_size, "%s:%d", um_backend_at(ref.backend_index)->name, ref.ordinal);
+    return text;
+}
+
+/* "cuda:1 cuda:0 cpu:0" */
+static void check_chain(const um_request *request, const char *wanted)
+{
+    um_device_ref list[16];
+    char text[256] = "", name[32];
+    int32_t count;
+    CHECK_OK(um_fallback_chain(request, list, 16, &count));
+    for (int32_t i = 0; i < count; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "",
+                 ref_name(list[i], name, sizeof name));
+    }
+    CHECK_MSG(strcmp(text, wanted) == 0, "got '%s', wanted '%s'", text, wanted);
+}
+
+static um_request request_of(uint32_t features, bool gpu_required, uint64_t memory_min_bytes)
+{
+    return (um_request){.struct_size = sizeof(um_request),
+                        .features = features,
+                        .gpu_required = gpu_required,
+                        .memory_min_bytes = memory_min_bytes};
+}
+
+static void test_chains(void)
+{
+    um_request r = request_of(0, false, 0);
+    check_chain(NULL, "cuda:1 cuda:0 vulkan:1 cpu:0");
+    check_chain(&r, "cuda:1 cuda:0 vulkan:1 cpu:0");
+    r.gpu_required = 1;
+    check_chain(&r, "cuda:1 cuda:0 vulkan:1");
+    r.memory_min_bytes = 6000;
+    check_chain(&r, "cuda:1 vulkan:1");
+    r.memory_min_bytes++;
+    check_chain(&r, "cuda:1");
+    r = request_of(UM_FEATURE_F64, false, 0);
+    check_chain(&r, "cuda:0 cpu:0");
+    r = request_of(UM_FEATURE_TENSOR_CORES, false, 0);
+    check_chain(&r, "vulkan:1");
+    r = request_of(UM_FEATURE_UNIFIED_MEMORY, false, 0);
+    check_chain(&r, "cpu:0");
+    r = request_of(UM_FEATURE_PEER_ACCESS, false, 0);
+    check_chain(&r, "");
+    r = request_of(0, false, 0);
+    r.pin = " NVIDIA ";
+    check_chain(&r, "cuda:0");
+    r.pin = "vk"; /* the software device, by name */
+    check_chain(&r, "vulkan:0");
+    r.features = UM_FEATURE_FP16;
+    check_chain(&r, "");
+    r = request_of(0, false, 0);
+    r.pin = "null";
+    check_chain(&r, "null:0");
+    um_device_ref one;
+    int32_t count = 0;
+    CHECK_OK(um_fallback_chain(NULL, &one, 1, &count));
+    CHECK(count == 4 && one.ordinal == 1);
+    CHECK_OK(um_fallback_chain(NULL, NULL, 0, &count));
+}
+
+static void test_priorities(void)
+{
+    um_device_kind order[] = {UM_DEVICE_OPENCL, UM_DEVICE_VULKAN};
+    CHECK_OK(um_set_device_priority(order, 2));
+    check_chain(NULL, "opencl:0 vulkan:1 vulkan:0 cuda:1 cuda:0 cpu:0");
+    order[0] = UM_DEVICE_CPU;
+    CHECK_OK(um_set_device_priority(order, 1));
+    check_chain(NULL, "cpu:0 cuda:1 cuda:0 vulkan:1");
+    um_device *device = open_device("auto");
+    CHECK(strcmp(um_device_name(device), "cpu:0") == 0);
+    um_device_release(device);
+    order[1] = UM_DEVICE_CPU;
+    CHECK_FAILS(um_set_device_priority(order, 2), UM_INVALID_ARGUMENT, "cpu, is named twice");
+    order[0] = UM_DEVICE_NULL;
+    CHECK_FAILS(um_set_device_priority(order, 1), UM_INVALID_ARGUMENT, "cannot be preferred");
+    order[0] = 99;
+    CHECK_FAILS(um_set_device_priority(order, 1), UM_INVALID_ARGUMENT, "kind 99");
+    CHECK_FAILS(um_set_device_priority(NULL, 1), UM_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(um_set_device_priority(order, -1), UM_INVALID_ARGUMENT, "-1 kinds");
+    check_chain(NULL, "cpu:0 cuda:1 cuda:0 vulkan:1"); /* as before the failures */
+    CHECK_OK(um_set_device_priority(NULL, 0));
+    check_chain(NULL, "cuda:1 cuda:0 vulkan:1 cpu:0");
+}
+
+static void check_route(um_op_id op, const char *wanted)
+{
+    um_device_ref ref;
+    char name[32];
+    CHECK_OK(um_route(NULL, op, &ref));
+    CHECK_MSG(strcmp(ref_name(ref, name, sizeof name), wanted) == 0, "%s: %s", um_op_name(op),
+              name);
+}
+
+static void test_routes(void)
+{
+    check_route(UM_OP_MATMUL, "vulkan:1");
+    check_route(UM_OP_CONV, "vulkan:1");
+    check_route(UM_OP_ATTENTION, "vulkan:1");
+    check_route(UM_OP_ADD, "cuda:1");
+    check_route(UM_OP_SOFTMAX, "cuda:1");
+    um_device_ref ref;
+    um_request r = request_of(UM_FEATURE_PEER_ACCESS, false, 0);
+    CHECK_FAILS(um_route(NULL, 9999, &ref), UM_INVALID_ARGUMENT, "no op 9999");
+    CHECK_FAILS(um_route(NULL, UM_OP_ADD, NULL), UM_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(um_route(&r, UM_OP_ADD, &ref), UM_NOT_FOUND, "lacks peer_access");
+}
+
+static void check_opens(const um_request *request, const char *wanted)
+{
+    um_device *device = NULL;
+    CHECK_OK(um_open_request(request, &device));
+    CHECK_MSG(strcmp(um_device_name(device), wanted) == 0, "%s", um_device_name(device));
+    um_device_release(device);
+}
+
+static void test_open_request(void)
+{
+    um_device *device;
+    um_request r = request_of(UM_FEATURE_FP16, true, 0);
+    check_opens(NULL, "cuda:1");
+    r.layers = "Validate + validate";
+    check_opens(&r, "cuda:1+validate+validate");
+    setenv("UMBEL_DEVICE", "cpu+trace", 1);
+    CHECK_FAILS(um_open_request(&r, &device), UM_NOT_FOUND, "cpu:0");
+    r = request_of(UM_FEATURE_FP16, false, 0);
+    r.layers = "";
+    check_opens(&r, "cpu:0");
+    setenv("UMBEL_DEVICE", "auto+validate", 1);
+    check_opens(NULL, "cuda:1+validate");
+    unsetenv("UMBEL_DEVICE");
+    fake_cuda.fails_to_open = true;
+    check_opens(NULL, "vulkan:1");
+    r.pin = "cuda";
+    CHECK_FAILS(um_open_request(&r, &device), UM_DEVICE_ERROR, "cuda: in use elsewhere");
+    fake_cuda.fails_to_open = false;
+    device = open_device("auto");
+    CHECK(strcmp(um_device_name(device), "cuda:1") == 0);
+    um_device_release(device);
+}
+
+static void test_refusals(void)
+{
+    um_device *device = (um_device *)&device;
+    char text[1024];
+    um_request r = request_of(UM_FEATURE_FP16 | UM_FEATURE_PEER_ACCESS, true, 7000);
+    CHECK_FAILS(um_open_request(&r, &device), UM_NOT_FOUND,
+                "no device satisfies it: cuda:1 (Large): lacks peer_access; cuda:0 (Small): lacks");
+    CHECK(device == NULL);
+    CHECK_OK(um_request_explain(&r, text, sizeof text));
+    CHECK_MSG(strstr(text, "vulkan:0 (Soft): computes on the CPU, so"), "%s", text);
+    CHECK(strstr(text, "cpu:0 (") && strstr(text, "): is no GPU"));
+    CHECK(strstr(text, "metal: no device: no Metal here") != NULL);
+    CHECK(strstr(text, "null:0 (") && strstr(text, "computes nothing"));
+    r.features = UM_FEATURE_FP16;
+    CHECK_OK(um_request_explain(&r, text, sizeof text));
+    CHECK_MSG(strncmp(text, "cuda:1 (Large): fits\n", 21) == 0, "%s", text);
+    CHECK(strstr(text, "cuda:0 (Small): has 4000 bytes of memory, wanted 7000\n") != NULL);
+    r.features = 0;
+    r.pin = "vulkan:1";
+    CHECK_FAILS(um_open_request(&r, &device), UM_NOT_FOUND, "cuda:1 (Large): is not the one asked");
+    CHECK_OK(um_request_explain(NULL, text, 10));
+    CHECK(strlen(text) == 9);
+    CHECK_FAILS(um_request_explain(NULL, NULL, 10), UM_INVALID_ARGUMENT, "no room");
+    CHECK_FAILS(um_open_request(NULL, NULL), UM_INVALID_ARGUMENT, "NULL");
+    r.pin = "vulkan:9";
+    CHECK_FAILS(um_open_request(&r, &device), UM_NOT_FOUND, "no device \"vulkan:9\"");
+    r.pin = "cpu+trace";
+    CHECK_FAILS(um_open_request(&r, &device), UM_INVALID_ARGUMENT, "layers in the pin");
+    r.pin = NULL;
+    r.layers = "cuda";
+    CHECK_FAILS(um_open_request(&r, &device), UM_NOT_FOUND, "no layer \"cuda\"");
+    r.features = 1u << 20;
+    CHECK_FAILS(um_open_request(&r, &device), UM_INVALID_ARGUMENT, "no feature bit 20");
+    r = (um_request){0};
+    CHECK_FAILS(um_open_request(&r, &device), UM_INVALID_ARGUMENT, "struct_size");
+    /* A longer request of a later header, and a shorter one of an earlier. */
+    struct {
+        um_request request;
+        int32_t more[2];
+    } later = {.request = request_of(0, false, 0)};
+    later.request.struct_size = sizeof later;
+    check_opens(&later.request, "cuda:1");
+    later.more[1] = 1;
+    CHECK_FAILS(um_open_request(&later.request, &device), UM_INVALID_ARGUMENT, "beyond");
+    later.request = request_of(UM_FEATURE_F64, false, 7000);
+    later.request.struct_size = offsetof(um_request, memory_min_bytes);
+    check_opens(&later.request, "cuda:0");
+}
+
 int main(void)
 {
+    unsetenv("UMBEL_DEVICE");
+    unsetenv("UMBEL_STRICT");
     TEST(test_kinds);
     TEST(test_info);
     TEST(test_tiles);
+    add_fakes();
+    TEST(test_tensor_core_tiles);
+    TEST(test_chains);
+    TEST(test_priorities);
+    TEST(test_routes);
+    TEST(test_open_request);
+    TEST(test_refusals);
     return TEST_RESULT();
 }

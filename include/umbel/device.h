@@ -195,7 +195,8 @@ UM_API um_status um_stream_clear_error(um_stream *stream);
 /* ---- running an op ------------------------------------------------------------------------ */
 
 /* Checks the op (um_op_check), checks every pointer against the device's live allocations, finds
- * who can run it and returns before it has run. The op is copied. An op with nothing to write
+ * who can run it and returns before it has run; an op that this device lacks may run on another one
+ * (umbel/select.h), and has then run on return. The op is copied. An op with nothing to write
  * returns OK before any pointer is looked at. INVALID_ARGUMENT, UNSUPPORTED (the message says who
  * refused and why), OUT_OF_MEMORY, or the stream's error. */
 UM_API UM_MUST_CHECK um_status um_enqueue(um_stream *stream, const um_op *op);
@@ -204,10 +205,11 @@ UM_API UM_MUST_CHECK um_status um_enqueue(um_stream *stream, const um_op *op);
  * Each is checked as um_enqueue does; an output that overlaps another op's output or input is
  * INVALID_ARGUMENT, and so is a batch of more than a million pairs of views woven into each other
  * (1448 column blocks of one matrix are the most). After a failure none of the ops runs; only a
- * backend without batches of its own may have begun when its memory ends (OUT_OF_MEMORY). */
+ * backend without batches of its own may have begun when its memory ends (OUT_OF_MEMORY). Those of
+ * the ops that the device lacks run elsewhere one by one, after the others were enqueued. */
 UM_API UM_MUST_CHECK um_status um_enqueue_batch(um_stream *stream, int64_t count, const um_op *ops);
 
-/* Whether um_enqueue would find someone. Silent and cheap: the last error stays as it was; `why`
+/* Whether the device itself runs the op. Silent and cheap: the last error stays as it was; `why`
  * (may be NULL, why_size bytes) gets the reason for a refusal, else "". Pointers are not looked at.
  */
 UM_API bool um_supports(um_device *device, const um_op *op, char *why, size_t why_size);

@@ -72,9 +72,9 @@ typedef struct move {
 
 static um_status run(const move *m, const um_op *op)
 {
-    bool is_empty;
+    um_runner runner;
     if (m->runs || !m->stream) return um_enqueue(m->stream, op);
-    return um_dispatch_check(um_stream_device(m->stream), op, &is_empty);
+    return um_dispatch_check(m->stream, op, &runner);
 }
 
 static um_status fill(const move *m, um_number value)

@@ -144,21 +144,32 @@ static um_status fail_at(int64_t index, int64_t count)
                            error.message);
 }
 
-/* `work`: the ops that write something. */
+static um_status run_here(um_stream *stream, int64_t count, const um_op *const *ops)
+{
+    if (count == 0) return UM_OK;
+    const um_backend *table = stream->device->driver.table;
+    if (count == 1) return table->enqueue(stream->handle, ops[0]);
+    return um_table_enqueue_batch(table, stream->handle, count, ops);
+}
+
+/* work: room for count ops. Those that write something go to its front: first those that run here.
+ */
 static um_status enqueue_checked(um_stream *stream, int64_t count, const um_op *ops,
                                  const um_op **work)
 {
-    int64_t work_count = 0;
+    int64_t here = 0, there = count; /* the latter from the end */
     for (int64_t i = 0; i < count; i++) {
-        bool is_empty;
-        if (um_dispatch_check(stream->device, &ops[i], &is_empty) != UM_OK)
-            return fail_at(i, count);
-        if (!is_empty) work[work_count++] = &ops[i];
+        um_runner runner;
+        if (um_dispatch_check(stream, &ops[i], &runner) != UM_OK) return fail_at(i, count);
+        if (runner == UM_RUNS_HERE) work[here++] = &ops[i];
+        if (runner >= 0) work[--there] = &ops[i];
     }
-    if (work_count == 0) return UM_OK;
-    if (work_count == 1) return stream->device->driver.table->enqueue(stream->handle, work[0]);
-    UM_TRY(um_ops_check_independent(work_count, work));
-    return um_table_enqueue_batch(stream->device->driver.table, stream->handle, work_count, work);
+    int64_t moved = count - there;
+    memmove(work + here, work + there, (size_t)moved * sizeof *work);
+    if (here + moved > 1) UM_TRY(um_ops_check_independent(here + moved, work));
+    UM_TRY(run_here(stream, here, work));
+    for (int64_t i = 0; i < moved; i++) UM_TRY(um_enqueue(stream, work[here + i]));
+    return UM_OK;
 }
 
 um_status um_enqueue_batch(um_stream *stream, int64_t count, const um_op *ops)

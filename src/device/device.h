@@ -12,8 +12,10 @@
 
 #include <stdatomic.h>
 #include <umbel/backend.h>
+#include <umbel/select.h>
 
-#define UM_DEVICE_NAME_MAX 128
+#define UM_DEVICE_NAME_MAX   320 /* a spec is shorter, but for what "l0" stands for */
+#define UM_DEVICE_KIND_COUNT (UM_DEVICE_NULL + 1)
 
 /* Memory that is free once its stream has come so far. */
 typedef struct um_pending_free {
@@ -22,10 +24,30 @@ typedef struct um_pending_free {
     uint64_t size_bytes;
 } um_pending_free;
 
+#define UM_CHAIN_MAX 16
+
+/* How a device finds another one for what it lacks. */
+typedef struct um_fallback {
+    um_device_ref chain[UM_CHAIN_MAX];
+    int32_t chain_count;
+    bool chain_is_set; /* false: the default, not yet looked for */
+    bool strict;
+    um_fallback_fn fn;
+    void *user;
+} um_fallback;
+
+/* A stream's way to another device. */
+typedef struct um_fallback_lane {
+    um_device_ref ref;
+    um_device *device; /* a reference */
+    um_stream *stream; /* its own */
+} um_fallback_lane;
+
 struct um_device {
     _Atomic int32_t refs; /* falls to 0 under the registry's mutex only */
     um_device *next;      /* in the registry */
     um_driver driver;     /* the outermost layer, or the backend */
+    um_device_ref ref;
     um_device_info info;
     char name[UM_DEVICE_NAME_MAX];
     bool debug_dispatch; /* UMBEL_DEBUG=dispatch */
@@ -35,6 +57,9 @@ struct um_device {
     um_pending_free *pending; /* a queue, oldest first: pending_first .. pending_count - 1 */
     int64_t pending_first, pending_count, pending_capacity;
     uint64_t pending_bytes;
+
+    um_fallback fallback; /* under mutex */
+    _Atomic uint64_t fallback_count;
 
     um_stream *streams; /* under the mutex in stream.c */
 
@@ -48,6 +73,8 @@ struct um_stream {
     um_backend_stream *handle;
     uint64_t id;
     bool device_owned;
+    um_fallback_lane *lanes; /* of who uses the stream */
+    int64_t lane_count, lane_capacity;
     /* under the mutex in stream.c */
     int32_t refs; /* the owner's, and one for each call that found it by id */
     um_stream *bucket_next;
@@ -57,6 +84,8 @@ struct um_stream {
 /* ---- registry.c ----------------------------------------------------------------------------- */
 
 const um_backend *um_backend_at(int32_t index); /* index is valid */
+/* For tests: more backends, behind those of the build. `items` lives until the next call. */
+void um_registry_set_extra(const um_backend *const *items, int32_t count);
 /* What the backend says of its device; both numbers are valid. */
 um_status um_registry_describe(int32_t backend_index, int32_t ordinal, um_device_info *out);
 /* The open device with that name, with a reference for the caller, or NULL. */
@@ -73,14 +102,52 @@ void um_registry_list(char *text, size_t text_size);
 /* ---- spec.c --------------------------------------------------------------------------------- */
 
 #define UM_SPEC_LAYERS_MAX 8
+#define UM_SPEC_PARAMS_MAX 64
 
-/* What a device spec says: the backend's index, its device, and the layers, innermost first. */
+/* What a device spec says: the device, and the layers, innermost first. */
 typedef struct um_spec {
-    int32_t backend_index, ordinal, layer_count;
-    const um_layer *layers[UM_SPEC_LAYERS_MAX];
+    um_device_ref device;
+    bool is_auto; /* device is not set */
+    int32_t layer_count;
+    struct {
+        const um_layer *layer;
+        char params[UM_SPEC_PARAMS_MAX]; /* "call:3" of "fault=call:3"; "" */
+    } layers[UM_SPEC_LAYERS_MAX];
 } um_spec;
 /* NOT_FOUND, with a message that lists what there is. */
 um_status um_spec_parse(const char *text, um_spec *out);
+/* "validate+trace" instead of what layers *spec has; "" is none. */
+um_status um_spec_parse_layers(const char *text, um_spec *spec);
+
+/* ---- open.c --------------------------------------------------------------------------------- */
+
+/* um_open of a spec that is not auto. */
+um_status um_open_spec(const um_spec *spec, um_device **out);
+
+/* ---- select.c ------------------------------------------------------------------------------- */
+
+/* um_fallback_chain of a request for nothing, whatever UMBEL_DEVICE says. NOT_FOUND with must_find,
+ * when there is none. */
+um_status um_select_any(bool must_find, um_device_ref *list, int32_t capacity, int32_t *count);
+
+/* ---- dispatch.c ----------------------------------------------------------------------------- */
+
+/* Who runs an op: nobody, for it writes nothing; the device; or, from 0, a lane of the stream. */
+typedef int32_t um_runner;
+enum { UM_RUNS_NOWHERE = -2, UM_RUNS_HERE = -1 };
+
+/* All that um_enqueue checks. The pointers of an op that runs nowhere were not looked at. */
+um_status um_dispatch_check(um_stream *stream, const um_op *op, um_runner *out);
+
+/* ---- fallback.c ----------------------------------------------------------------------------- */
+
+/* Which of the stream's lanes leads to a device that runs the op, which the stream's own refuses
+ * for `why`. UNSUPPORTED: none, or strict. */
+um_status um_fallback_find(um_stream *stream, const um_op *op, const char *why, um_runner *out);
+/* Runs it there and waits; see umbel/select.h. */
+um_status um_fallback_run(um_stream *stream, um_runner lane, const um_op *op);
+/* With the stream. */
+void um_fallback_release(um_stream *stream);
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
 
@@ -91,12 +158,6 @@ bool um_memory_holds(um_device *device, um_ptr first, uint64_t size_bytes);
 void um_memory_reclaim(um_device *device, bool wait);
 /* Everything still allocated. The device has no stream any more. */
 void um_memory_release(um_device *device);
-
-/* ---- dispatch.c ----------------------------------------------------------------------------- */
-
-/* All that um_enqueue checks; is_empty: the op writes nothing, and the pointers were not looked at.
- */
-um_status um_dispatch_check(um_device *device, const um_op *op, bool *is_empty);
 
 /* ---- stream.c ------------------------------------------------------------------------------- */
 

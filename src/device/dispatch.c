@@ -95,34 +95,34 @@ static void explain(um_device *device, const um_op *op, bool supported, const ch
     }
 }
 
-static um_status find_runner(um_device *device, const um_op *op)
+static um_status find_runner(um_stream *stream, const um_op *op, um_runner *out)
 {
     char why[WHY_BYTES];
+    um_device *device = stream->device;
     bool supported = um_driver_supports(device->driver, op, why, sizeof why);
     if (device->debug_dispatch) explain(device, op, supported, why);
-    if (supported) return UM_OK;
-    return um_backend_fail(UM_UNSUPPORTED, device->info.backend, um_op_name(op->id), 0,
-                           "%s: %s cannot run it: %s", um_op_name(op->id), device->name, why);
+    *out = UM_RUNS_HERE;
+    return supported ? UM_OK : um_fallback_find(stream, op, why, out);
 }
 
-um_status um_dispatch_check(um_device *device, const um_op *op, bool *is_empty)
+um_status um_dispatch_check(um_stream *stream, const um_op *op, um_runner *out)
 {
-    *is_empty = false;
+    *out = UM_RUNS_NOWHERE;
     UM_TRY(um_op_check(op));
-    *is_empty = writes_nothing(op);
-    if (*is_empty) return UM_OK;
-    UM_TRY(check_pointers(device, op));
-    return find_runner(device, op);
+    if (writes_nothing(op)) return UM_OK;
+    UM_TRY(check_pointers(stream->device, op));
+    return find_runner(stream, op, out);
 }
 
 um_status um_enqueue(um_stream *stream, const um_op *op)
 {
-    bool is_empty;
+    um_runner runner;
     if (!stream || !op) {
         return UM_FAIL(UM_INVALID_ARGUMENT, "um_enqueue: %s is NULL", stream ? "op" : "stream");
     }
-    UM_TRY(um_dispatch_check(stream->device, op, &is_empty));
-    if (is_empty) return UM_OK;
+    UM_TRY(um_dispatch_check(stream, op, &runner));
+    if (runner == UM_RUNS_NOWHERE) return UM_OK;
+    if (runner != UM_RUNS_HERE) return um_fallback_run(stream, runner, op);
     return stream->device->driver.table->enqueue(stream->handle, op);
 }
 

@@ -18,8 +18,11 @@ typedef struct um_layer {
     /* enumerate, describe and open are NULL: a layer has no devices of its own. */
     const um_backend *table;
     /* On success *out owns `inner`, and its close closes it. name is the whole device's, and lives
-     * as long. */
-    um_status (*wrap)(um_driver inner, const char *name, um_backend_device **out);
+     * as long. params are what stands behind the layer's name and '=', "" when nothing does;
+     * NOT_FOUND: not understood. */
+    um_status (*wrap)(um_driver inner, const char *name, const char *params,
+                      um_backend_device **out);
+    const char *params; /* what they may be, for people; NULL: there are none */
 } um_layer;
 
 #define UM_LAYER(name) extern const um_layer um_layer_##name;

@@ -37,8 +37,10 @@ static void line(um_backend_device *d, const char *format, ...)
 
 /* ---- device --------------------------------------------------------------------------------- */
 
-static um_status trace_wrap(um_driver inner, const char *name, um_backend_device **out)
+static um_status trace_wrap(um_driver inner, const char *name, const char *params,
+                            um_backend_device **out)
 {
+    (void)params;
     *out = NULL;
     const char *path = um_env_get(UM_ENV_TRACE);
     um_backend_device *d = um_mem_zalloc(sizeof *d);
@@ -248,4 +250,4 @@ static const um_backend table = {
     .enqueue_batch = trace_enqueue_batch,
 };
 
-const um_layer um_layer_trace = {"trace", &table, trace_wrap};
+const um_layer um_layer_trace = {.name = "trace", .table = &table, .wrap = trace_wrap};

@@ -61,8 +61,10 @@ static um_status unbroken(um_backend_device *d)
 
 /* ---- device --------------------------------------------------------------------------------- */
 
-static um_status validate_wrap(um_driver inner, const char *name, um_backend_device **out)
+static um_status validate_wrap(um_driver inner, const char *name, const char *params,
+                               um_backend_device **out)
 {
+    (void)params;
     *out = NULL;
     um_backend_device *d = um_mem_zalloc(sizeof *d);
     if (!d) return UM_FAIL(UM_OUT_OF_MEMORY, "validate: no memory");
@@ -373,4 +375,4 @@ static const um_backend table = {
     .enqueue_batch = validate_enqueue_batch,
 };
 
-const um_layer um_layer_validate = {"validate", &table, validate_wrap};
+const um_layer um_layer_validate = {.name = "validate", .table = &table, .wrap = validate_wrap};

@@ -8,22 +8,24 @@
 
 static void write_name(const um_spec *spec, char *name, size_t name_size)
 {
-    const um_backend *backend = um_backend_at(spec->backend_index);
-    size_t used = (size_t)snprintf(name, name_size, "%s:%d", backend->name, spec->ordinal);
-    for (int32_t i = 0; i < spec->layer_count; i++) {
-        used += (size_t)snprintf(name + used, name_size - used, "+%s", spec->layers[i]->name);
+    const um_backend *backend = um_backend_at(spec->device.backend_index);
+    size_t used = (size_t)snprintf(name, name_size, "%s:%d", backend->name, spec->device.ordinal);
+    for (int32_t i = 0; i < spec->layer_count && used < name_size; i++) {
+        const char *params = spec->layers[i].params;
+        used += (size_t)snprintf(name + used, name_size - used, "+%s%s%s",
+                                 spec->layers[i].layer->name, params[0] ? "=" : "", params);
     }
 }
 
 /* The backend's device inside its layers. device->name is set. */
 static um_status open_driver(um_device *device, const um_spec *spec)
 {
-    um_driver driver = {.table = um_backend_at(spec->backend_index)};
-    UM_TRY(driver.table->open(spec->ordinal, &driver.device));
+    um_driver driver = {.table = um_backend_at(spec->device.backend_index)};
+    UM_TRY(driver.table->open(spec->device.ordinal, &driver.device));
     for (int32_t i = 0; i < spec->layer_count; i++) {
-        const um_layer *layer = spec->layers[i];
+        const um_layer *layer = spec->layers[i].layer;
         um_backend_device *wrapped;
-        um_status status = layer->wrap(driver, device->name, &wrapped);
+        um_status status = layer->wrap(driver, device->name, spec->layers[i].params, &wrapped);
         if (status != UM_OK) {
             driver.table->close(driver.device);
             return status;
@@ -41,10 +43,14 @@ static um_status device_create(const um_spec *spec, const char *name, um_device 
     if (!device) return UM_FAIL(UM_OUT_OF_MEMORY, "um_open: no memory for a device");
     snprintf(device->name, sizeof device->name, "%s", name);
     atomic_init(&device->refs, 1);
+    device->ref = spec->device;
+    const char *strict = um_env_get(UM_ENV_STRICT);
+    device->fallback.strict = strict && strcmp(strict, "1") == 0;
     device->debug_dispatch = um_debug_on("dispatch");
     UM_TRY_OR(um_mutex_init(&device->mutex), fail_mutex);
     UM_TRY_OR(um_mutex_init(&device->attach_mutex), fail_attach_mutex);
-    UM_TRY_OR(um_registry_describe(spec->backend_index, spec->ordinal, &device->info), fail);
+    UM_TRY_OR(um_registry_describe(spec->device.backend_index, spec->device.ordinal, &device->info),
+              fail);
     UM_TRY_OR(open_driver(device, spec), fail);
     *out = device;
     return UM_OK;
@@ -72,22 +78,30 @@ static void device_destroy(um_device *device)
     um_mem_free(device);
 }
 
+um_status um_open_spec(const um_spec *spec, um_device **out)
+{
+    char name[UM_DEVICE_NAME_MAX];
+    *out = NULL;
+    write_name(spec, name, sizeof name);
+    *out = um_registry_find(name);
+    if (*out) return UM_OK;
+    um_device *device;
+    UM_TRY(device_create(spec, name, &device));
+    *out = um_registry_add(device);
+    if (*out != device) device_destroy(device);
+    return UM_OK;
+}
+
 um_status um_open(const char *spec_text, um_device **out)
 {
     if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_open: out is NULL");
     *out = NULL;
     um_spec spec;
-    char name[UM_DEVICE_NAME_MAX];
+    int32_t count;
     if (!spec_text || !*spec_text) spec_text = um_env_get(UM_ENV_DEVICE);
     UM_TRY(um_spec_parse(spec_text ? spec_text : "auto", &spec));
-    write_name(&spec, name, sizeof name);
-    *out = um_registry_find(name);
-    if (*out) return UM_OK;
-    um_device *device;
-    UM_TRY(device_create(&spec, name, &device));
-    *out = um_registry_add(device);
-    if (*out != device) device_destroy(device);
-    return UM_OK;
+    if (spec.is_auto) UM_TRY(um_select_any(true, &spec.device, 1, &count));
+    return um_open_spec(&spec, out);
 }
 
 /* ---- references ----------------------------------------------------------------------------- */

@@ -24,9 +24,26 @@ enum { WHY_BYTES = sizeof((um_error *)0)->message };
 
 /* ---- backends ------------------------------------------------------------------------------- */
 
-int32_t um_backend_count(void) { return (int32_t)UM_COUNT_OF(backends); }
+enum { BUILT_IN = UM_COUNT_OF(backends) };
 
-const um_backend *um_backend_at(int32_t index) { return backends[index]; }
+/* What a test adds; written before any other thread looks. */
+static struct {
+    const um_backend *const *items;
+    int32_t count;
+} extra;
+
+void um_registry_set_extra(const um_backend *const *items, int32_t count)
+{
+    extra.items = items;
+    extra.count = count;
+}
+
+int32_t um_backend_count(void) { return BUILT_IN + extra.count; }
+
+const um_backend *um_backend_at(int32_t index)
+{
+    return index < BUILT_IN ? backends[index] : extra.items[index - BUILT_IN];
+}
 
 /* A backend that fails to look has no device; why says what it met. */
 static int32_t device_count(const um_backend *backend, char *why, size_t why_size)
@@ -53,8 +70,8 @@ um_status um_backend_describe(int32_t index, const char **name, int32_t *count,
         return UM_FAIL(UM_OUT_OF_RANGE, "um_backend_describe: index %d of %d backends", index,
                        um_backend_count());
     }
-    int32_t found = device_count(backends[index], why, sizeof why);
-    if (name) *name = backends[index]->name;
+    int32_t found = device_count(um_backend_at(index), why, sizeof why);
+    if (name) *name = um_backend_at(index)->name;
     if (count) *count = found;
     if (why_none && found == 0) *why_none = why;
     return UM_OK;
@@ -63,7 +80,7 @@ um_status um_backend_describe(int32_t index, const char **name, int32_t *count,
 um_status um_registry_describe(int32_t backend_index, int32_t ordinal, um_device_info *out)
 {
     *out = (um_device_info){.struct_size = sizeof *out};
-    return backends[backend_index]->describe(ordinal, out);
+    return um_backend_at(backend_index)->describe(ordinal, out);
 }
 
 um_status um_device_describe(int32_t backend_index, int32_t ordinal, um_device_info *out)
@@ -81,7 +98,7 @@ um_status um_device_describe(int32_t backend_index, int32_t ordinal, um_device_i
         return UM_FAIL(UM_OUT_OF_RANGE, "um_device_describe: index %d of %d backends",
                        backend_index, um_backend_count());
     }
-    const um_backend *backend = backends[backend_index];
+    const um_backend *backend = um_backend_at(backend_index);
     int32_t count = device_count(backend, why, sizeof why);
     if (ordinal < 0 || ordinal >= count) {
         return UM_FAIL(UM_OUT_OF_RANGE, "um_device_describe: device %d of %d of %s", ordinal, count,
@@ -95,7 +112,7 @@ um_status um_device_describe(int32_t backend_index, int32_t ordinal, um_device_i
 
 static size_t list_backend(int32_t index, char *text, size_t text_size)
 {
-    const um_backend *backend = backends[index];
+    const um_backend *backend = um_backend_at(index);
     char why[WHY_BYTES];
     size_t used = 0;
     int32_t count = device_count(backend, why, sizeof why);

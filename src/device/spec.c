@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <umbel/select.h>
 
-#define SPEC_MAX 128
+#define SPEC_MAX 256
 
 static const um_layer *const layers[] = {
 #define UM_LAYER(name) &um_layer_##name,
@@ -52,23 +52,6 @@ static int32_t parse_ordinal(const char *text)
     return value;
 }
 
-/* The first device that computes something. */
-static um_status choose_device(um_spec *out)
-{
-    for (int32_t i = 0; i < um_backend_count(); i++) {
-        int32_t count;
-        um_device_info info = {.struct_size = sizeof info};
-        UM_TRY(um_backend_describe(i, NULL, &count, NULL));
-        if (count == 0) continue;
-        UM_TRY(um_device_describe(i, 0, &info));
-        if (info.kind == UM_DEVICE_NULL) continue;
-        out->backend_index = i;
-        out->ordinal = 0;
-        return UM_OK;
-    }
-    return not_found("no device that computes");
-}
-
 /* The backend with that name, or -1. */
 static int32_t find_backend(const char *name)
 {
@@ -82,7 +65,8 @@ static int32_t find_backend(const char *name)
 static um_status parse_device(const char *text, um_spec *out)
 {
     char what[2 * SPEC_MAX + 64], word[SPEC_MAX];
-    if (strcmp(text, "auto") == 0) return choose_device(out);
+    out->is_auto = strcmp(text, "auto") == 0;
+    if (out->is_auto) return UM_OK;
     snprintf(word, sizeof word, "%s", text);
     char *colon = strchr(word, ':');
     if (colon) *colon = 0;
@@ -102,42 +86,82 @@ static um_status parse_device(const char *text, um_spec *out)
         snprintf(what, sizeof what, "no device \"%s\"", text);
         return not_found(what);
     }
-    out->backend_index = index;
-    out->ordinal = ordinal;
+    out->device = (um_device_ref){index, ordinal};
     return UM_OK;
 }
 
-/* "trace+validate" */
+static um_status no_layer(const char *name)
+{
+    char there_is[128] = "";
+    for (size_t i = 0, used = 0; i < UM_COUNT_OF(layers) && used < sizeof there_is; i++) {
+        used += (size_t)snprintf(there_is + used, sizeof there_is - used, "%s%s", i ? ", " : "",
+                                 layers[i]->name);
+    }
+    return UM_FAIL(UM_NOT_FOUND, "um_open: no layer \"%s\"; there is: %s", name, there_is);
+}
+
+/* "trace", "fault=call:3" */
+static um_status parse_layer(char *text, um_spec *out)
+{
+    char *equals = strchr(text, '=');
+    if (equals) *equals = 0;
+    const char *name = trim(text), *params = equals ? trim(equals + 1) : "";
+    const um_layer *layer = find_layer(name);
+    if (!layer) return no_layer(name);
+    if (equals && !layer->params) {
+        return UM_FAIL(UM_NOT_FOUND, "um_open: the layer %s takes no parameters, got \"%s\"", name,
+                       params);
+    }
+    if (strlen(params) >= UM_SPEC_PARAMS_MAX) {
+        return UM_FAIL(UM_NOT_FOUND, "um_open: %s=%s is longer than %d characters", name, params,
+                       UM_SPEC_PARAMS_MAX - 1);
+    }
+    if (out->layer_count == UM_SPEC_LAYERS_MAX) {
+        return UM_FAIL(UM_NOT_FOUND, "um_open: more than %d layers", UM_SPEC_LAYERS_MAX);
+    }
+    out->layers[out->layer_count].layer = layer;
+    snprintf(out->layers[out->layer_count].params, UM_SPEC_PARAMS_MAX, "%s", params);
+    out->layer_count++;
+    return UM_OK;
+}
+
+/* "trace+validate", cut up. */
 static um_status parse_layers(char *text, um_spec *out)
 {
     while (text) {
         char *plus = strchr(text, '+');
         if (plus) *plus = 0;
-        const char *name = trim(text);
-        const um_layer *layer = find_layer(name);
-        if (!layer) {
-            return UM_FAIL(UM_NOT_FOUND, "um_open: no layer \"%s\"; there is: trace, validate",
-                           name);
-        }
-        if (out->layer_count == UM_SPEC_LAYERS_MAX) {
-            return UM_FAIL(UM_NOT_FOUND, "um_open: more than %d layers", UM_SPEC_LAYERS_MAX);
-        }
-        out->layers[out->layer_count++] = layer;
+        UM_TRY(parse_layer(text, out));
         text = plus ? plus + 1 : NULL;
     }
     return UM_OK;
 }
 
-um_status um_spec_parse(const char *text, um_spec *out)
+/* In small letters. */
+static um_status copy_text(const char *text, char *copy)
 {
-    char copy[SPEC_MAX];
     size_t length = strlen(text);
-    *out = (um_spec){0};
-    if (length >= sizeof copy) {
+    if (length >= SPEC_MAX) {
         return UM_FAIL(UM_NOT_FOUND, "um_open: a device name of %zu characters, at most %d", length,
                        SPEC_MAX - 1);
     }
     for (size_t i = 0; i <= length; i++) copy[i] = (char)tolower((unsigned char)text[i]);
+    return UM_OK;
+}
+
+um_status um_spec_parse_layers(const char *text, um_spec *spec)
+{
+    char copy[SPEC_MAX];
+    spec->layer_count = 0;
+    UM_TRY(copy_text(text, copy));
+    return parse_layers(*trim(copy) ? copy : NULL, spec);
+}
+
+um_status um_spec_parse(const char *text, um_spec *out)
+{
+    char copy[SPEC_MAX];
+    *out = (um_spec){0};
+    UM_TRY(copy_text(text, copy));
     char *plus = strchr(copy, '+');
     if (plus) *plus = 0;
     UM_TRY(parse_device(trim(copy), out));

@@ -52,6 +52,7 @@ static void stream_unref(um_stream *stream)
     um_mutex_unlock(&streams.mutex);
     if (!last) return;
     stream->device->driver.table->stream_destroy(stream->handle);
+    um_fallback_release(stream);
     if (!stream->device_owned) um_device_release(stream->device);
     um_mem_free(stream);
 }

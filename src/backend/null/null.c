@@ -1,5 +1,5 @@
-/* The null backend: takes every op, computes nothing, and records each call. It tests dispatch
- * without a device, and it is the template for a new backend:
+/* The null backend: has memory and streams in name, runs no op, and records each call. It is the
+ * template for a new backend:
  *
  *   1. Copy this folder to src/backend/<name>/ and rename `null` in it.
  *   2. Add UM_BACKEND(<name>) to src/device/backends.def, at its place in the order of preference.
@@ -247,19 +247,22 @@ static um_status null_clear_error(um_backend_stream *stream)
 
 /* ---- ops ------------------------------------------------------------------------------------ */
 
+/* Says why not, always. */
 static bool null_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
 {
     (void)device;
     record_call("supports", op->id, 0);
-    if (why_size > 0) why[0] = 0;
-    return true;
+    if (why_size > 0) snprintf(why, why_size, "null computes nothing");
+    return false;
 }
 
+/* The core asks supports first, so only a caller that breaks the rules gets here. */
 static um_status null_enqueue(um_backend_stream *stream, const um_op *op)
 {
     (void)stream;
     record_call("enqueue", op->id, 0);
-    return UM_OK;
+    return um_backend_fail(UM_UNSUPPORTED, "null", um_op_name(op->id), 0,
+                           "null: %s: null computes nothing", um_op_name(op->id));
 }
 
 const um_backend um_backend_null = {
