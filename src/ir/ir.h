@@ -1,0 +1,163 @@
+/* ir/ir.h: the inside of a kernel, for the files of this folder, the renderers (src/render) and the
+ * kernel library (src/kernel). What opcodes mean is in umbel/kernel.def. */
+#ifndef UM_IR_IR_H
+#define UM_IR_IR_H
+
+#include "base/base.h"
+
+#include <umbel/kernel.h>
+
+/* An element type and its lanes; dtype UM_DTYPE_NONE: no value. */
+typedef struct um_ktype {
+    uint8_t dtype, lanes;
+} um_ktype;
+static inline bool um_ktype_equal(um_ktype a, um_ktype b)
+{
+    return a.dtype == b.dtype && a.lanes == b.lanes;
+}
+static inline uint32_t um_ktype_bits(um_ktype t)
+{
+    return (uint32_t)um_dtype_bits(t.dtype) * t.lanes; /* bool counts as 8 */
+}
+
+/* Value v is inst[v]; inst[0] is a NONE. */
+typedef struct um_kinst {
+    uint16_t op;
+    um_ktype type; /* of the result */
+    um_val arg[4]; /* the first `arity` (VECTOR: `lanes`) of them */
+    uint64_t imm;  /* as the opcode's row says */
+} um_kinst;
+
+typedef enum um_space {
+    UM_SPACE_BUFFER,
+    UM_SPACE_SHARED,
+    UM_SPACE_PRIVATE, /* arrays */
+    UM_SPACE_VAR
+} um_space;
+
+/* Memory m is mem[m - 1]. Buffers come in the order of the launch's arguments. */
+typedef struct um_kmem {
+    char name[32];
+    uint8_t space;  /* um_space */
+    uint8_t access; /* buffers: UM_K_READ, ... */
+    um_ktype type;  /* of an element; more than one lane: variables only */
+    uint32_t count; /* arrays */
+} um_kmem;
+
+typedef struct um_kscalar {
+    char name[32];
+    um_dtype dtype;
+} um_kscalar;
+
+typedef struct um_kfrag {
+    char name[32];
+    uint8_t role, dtype;
+    uint32_t m, n, k;
+} um_kfrag;
+
+struct um_kernel {
+    char name[48];
+    uint32_t group_size[3], subgroup_size, cluster_size[3]; /* sizes of dimensions are 1 or more */
+    um_kinst *inst;
+    int64_t inst_count, inst_capacity; /* with inst[0] */
+    um_kmem *mem;
+    int64_t mem_count, mem_capacity;
+    um_kscalar *scalar;
+    int64_t scalar_count, scalar_capacity;
+    um_kfrag *frag;
+    int64_t frag_count, frag_capacity;
+    um_status status; /* the first mistake of the building, else UM_OK */
+    um_error error;   /* it */
+    bool finished;
+};
+
+/* ---- opcodes (build.c) ---------------------------------------------------------------------- */
+
+typedef enum um_krule {
+    UM_KRULE_SAME,
+    UM_KRULE_BOOL,
+    UM_KRULE_SELECT,
+    UM_KRULE_GIVEN,
+    UM_KRULE_NONE
+} um_krule;
+/* Which element types, as bits. */
+enum {
+    UM_KTYPES_F = 1,
+    UM_KTYPES_I = 2,
+    UM_KTYPES_N = 3,
+    UM_KTYPES_B = 4,
+    UM_KTYPES_IB = 6,
+    UM_KTYPES_NB = 7,
+    UM_KTYPES_ANY = 15
+};
+typedef enum um_kflow { UM_KFLOW_ANY, UM_KFLOW_SUBGROUP, UM_KFLOW_GROUP } um_kflow;
+
+typedef struct um_kop_row {
+    const char *name; /* NULL: no such opcode */
+    uint8_t arity, rule, types, flow;
+} um_kop_row;
+#define UM_KOP_LIMIT 160
+extern const um_kop_row um_kop_rows[UM_KOP_LIMIT];
+
+/* How many of inst->arg are values. */
+static inline int32_t um_kinst_arity(const um_kinst *inst)
+{
+    return inst->op == UM_KOP_VECTOR ? inst->type.lanes : um_kop_rows[inst->op].arity;
+}
+static inline um_ktype um_val_type(const um_kernel *k, um_val v) { return k->inst[v].type; }
+
+/* Appends an instruction; what it appends is checked by um_kernel_finish. 0 after a mistake. */
+um_val um_kernel_append(um_kernel *k, const um_kinst *inst);
+/* A parameter, without the instruction that gives its value. */
+bool um_kernel_declare_scalar(um_kernel *k, const char *name, um_dtype dtype);
+/* Keeps the first mistake of the building: "kernel NAME: ...". */
+void um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...) UM_PRINTF(3, 4);
+
+/* What an instruction's imm holds besides bits. */
+typedef enum um_kimm {
+    UM_KIMM_NONE,      /* 0 */
+    UM_KIMM_BITS,      /* a constant's */
+    UM_KIMM_SCALAR,    /* scalar parameter number */
+    UM_KIMM_NUMBER,    /* dimension, lane, distance, batches */
+    UM_KIMM_MEMORY,    /* memory number */
+    UM_KIMM_OPERATION, /* UM_K_ADD, ...; of scans, bit 32: exclusive */
+    UM_KIMM_ATOMIC,    /* memory number, and the operation from bit 32 */
+    UM_KIMM_FRAG,      /* fragment number */
+    UM_KIMM_FRAG_AT,   /* fragment number, bit 31 by columns, memory number from bit 32 */
+    UM_KIMM_MMA,       /* four fragment numbers of 16 bits */
+    UM_KIMM_COPY       /* memory number, and another from bit 32 */
+} um_kimm;
+um_kimm um_kop_imm(um_kop op);
+
+/* "add", ..., "exchange"; NULL for a number that is no operation. */
+const char *um_koperation_name(uint32_t operation);
+
+/* ---- text (print.c) -------------------------------------------------------------------------- */
+
+#define UM_KTEXT_MAX 320 /* bytes that one instruction takes at most, with its end */
+/* Instruction v as one line of text, without its end; whatever it holds. */
+void um_kinst_text(const um_kernel *k, um_val v, char out[UM_KTEXT_MAX]);
+/* "f32", "f16x4" */
+void um_ktype_text(um_ktype type, char out[16]);
+
+/* ---- verifying (verify.c, uniform.c) -----------------------------------------------------------
+ */
+
+#define UM_KDEPTH_MAX 64 /* blocks inside blocks */
+
+um_status um_kernel_verify(const um_kernel *k);
+/* For each IF, ELSE, FOR, LOOP its partner: IF to ELSE or END, ELSE, FOR and LOOP to END, END to
+ * what it closes (ELSE where there is one), BREAK to the loop's END; 0 for the others.
+ * INVALID_ARGUMENT where they do not nest. */
+um_status um_kernel_match(const um_kernel *k, uint32_t *partner);
+
+/* How far a value, or the flow that an instruction stands in, is the same. */
+typedef enum um_kuniform { UM_UNIFORM_GROUP, UM_UNIFORM_SUBGROUP, UM_VARYING } um_kuniform;
+/* value[v] and flow[v], um_kuniform, for each of the inst_count instructions, of a kernel whose
+ * types and structure are right. OUT_OF_MEMORY. */
+um_status um_kernel_uniformity(const um_kernel *k, uint8_t *value, uint8_t *flow);
+/* Whether each instruction of such a kernel stands in the flow that its row asks for; the message
+ * says by which way the flow came to differ. */
+um_status um_kernel_check_flow(const um_kernel *k);
+
+#endif
