@@ -1,0 +1,64 @@
+/* render/cstyle.h: what the walker of cstyle.c has to know of a C-like language: tables of words.
+ *
+ * Words are templates. In them stand
+ *   $0 $1 $2 $3  operands                    $t  the type of the result or memory
+ *   $v           the value's or memory's name  $s  the type of operand 0
+ *   $e           an expression               $u  the unsigned type as wide as $t
+ *   $m           a memory's name             $q  its address space
+ *   $i           the immediate               $x  "x", "y" or "z" by the immediate
+ *   $w           the bits of the type less 1   $n  a count, or the kernel's name
+ *   $V           the vector type of a wide access
+ * A vector value is as many scalar variables: shader compilers take vectors apart anyway, and only
+ * memory gains by wide accesses. */
+#ifndef UM_RENDER_CSTYLE_H
+#define UM_RENDER_CSTYLE_H
+
+#include "render/render.h"
+
+#define UM_DTYPE_LIMIT 22
+
+/* By the class of the first operand; NULL: the words of the class before, b before u before s
+ * before f. */
+typedef struct um_words {
+    const char *f, *s, *u, *b;
+} um_words;
+
+typedef struct um_dialect {
+    const char *name;
+    const um_words *ops;  /* UM_KOP_LIMIT rows; where all are NULL, `base` counts */
+    const um_words *base; /* NULL: none */
+    const char
+        *type[UM_DTYPE_LIMIT]; /* of values and memories; NULL: the target has no such type */
+    const char *vector[UM_DTYPE_LIMIT]; /* "float$n", of wide accesses; NULL: element by element */
+
+    const char *head;     /* what every text begins with */
+    const char *infinite; /* f32 and f64 from bits: "as_float($iu)", "as_double($iul)" */
+    const char *infinite64;
+    const char *f32_suffix, *u32_suffix, *i64_suffix, *u64_suffix;
+
+    /* Parameters: what stands before the function, in its brackets, at the begin of its body. */
+    const char *buffer_before, *buffer_param, *buffer_begin;
+    const char *scalar_param, *scalar_words; /* words: how it is read; NULL: its name */
+    const char *struct_open, *struct_base, *struct_item,
+        *struct_close; /* before the function; NULL: none */
+    const char *struct_param, *builtin_params;
+    const char *shared_before, *shared_begin; /* one of them */
+    const char *function_open, *function_close;
+
+    const char *var_begin, *array_begin;
+    const char *value, *later, *assign; /* const T v = e; T v = e; v = e; */
+    const char *element;                /* $m[$0]; of a buffer `buffer_element`, where it differs */
+    const char *buffer_element;
+    const char *load_wide, *store_wide;
+    const char *atomic[9], *atomic_cas; /* by operation; cas gives whole statements */
+    const char *atomic_load, *atomic_store,
+        *atomic_type;     /* of memories with atomics; NULL: as others */
+    const char *space[4]; /* by um_space */
+    const char *if_open, *for_open, *loop_open;
+} um_dialect;
+
+extern const um_words um_words_c[UM_KOP_LIMIT]; /* of C and its kin */
+extern const um_dialect um_dialect_opencl, um_dialect_cuda, um_dialect_hip, um_dialect_metal,
+    um_dialect_wgsl;
+
+#endif

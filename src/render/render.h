@@ -1,0 +1,41 @@
+/* render/render.h: kernels as the text, or words, that a target's own compiler takes.
+ *
+ * A renderer is dumb and total: it says what each instruction says, in the target's words. What a
+ * target lacks is expanded in the IR before (ir/expand.c), by its row in um_target_lacks. */
+#ifndef UM_RENDER_RENDER_H
+#define UM_RENDER_RENDER_H
+
+#include "base/text.h"
+#include "ir/ir.h"
+
+typedef enum um_target {
+    UM_TARGET_OPENCL, /* OpenCL C 1.2 */
+    UM_TARGET_CUDA,   /* CUDA C++ for NVRTC */
+    UM_TARGET_HIP,    /* HIP C++ for hipRTC */
+    UM_TARGET_METAL,  /* Metal Shading Language 2.3 */
+    UM_TARGET_WGSL,
+    UM_TARGET_COUNT
+} um_target;
+
+/* "opencl", "cuda", ... */
+const char *um_target_name(um_target target);
+
+/* The text of a finished kernel. How a launch gives its arguments, in the order of the kernel's
+ * declarations:
+ * opencl: for each buffer `global T *`, then a ulong: the element of it that is index 0; then the
+ * scalars. cuda, hip: a pointer for each buffer, then the scalars. metal: [[buffer(i)]] for each
+ * buffer; the scalars as one struct of 32-bit words in the next one. wgsl: @group(0) @binding(i)
+ * for each buffer; the last binding is a uniform of 32-bit words: for each buffer the element that
+ * is index 0, then the scalars. Elements are f32, i32 or u32. UNSUPPORTED: an instruction or type
+ * the target has no words for, named; OUT_OF_MEMORY. */
+um_status um_render_text(const um_kernel *kernel, um_target target, um_text *out);
+
+/* A SPIR-V module, 32-bit words in the host's byte order, with the entry point um_<name>.
+ * vulkan: SPIR-V 1.3, Shader. Buffers are bindings 0, 1, ... of set 0. For each buffer the element
+ * that is index 0, then the scalars, are 32-bit words: push constants when there are at most 32,
+ * else the next binding. kernel: SPIR-V 1.0 for OpenCL environments, Physical64. Parameters as
+ * um_render_text's opencl. */
+typedef enum um_spirv_flavour { UM_SPIRV_VULKAN, UM_SPIRV_KERNEL } um_spirv_flavour;
+um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_text *out);
+
+#endif

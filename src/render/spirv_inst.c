@@ -1,0 +1,683 @@
+/* render/spirv_inst.c: the instructions of a kernel in SPIR-V. A vector value is as many scalar
+ * ones, as in cstyle.c. */
+#include "render/spirv.h"
+
+enum {
+    EXT = 0x1000, /* of an opcode in the tables: one of the extended set's */
+    SCOPE_DEVICE = 1,
+    SCOPE_WORKGROUP = 2,
+    SCOPE_SUBGROUP = 3,
+    OP_COPY = 83,
+    OP_SELECT = 169,
+    OP_SELECTION_MERGE = 247,
+    OP_BRANCH_CONDITIONAL = 250
+};
+
+/* ---- opcodes by the class of the first operand --------------------------------------------------
+ */
+
+typedef struct spirv_row {
+    uint16_t f, s, u, b;
+} spirv_row;
+
+static const spirv_row rows[UM_KOP_LIMIT] = {
+    [UM_KOP_ADD] = {129, 128, 128, 0},  [UM_KOP_SUB] = {131, 130, 130, 0},
+    [UM_KOP_MUL] = {133, 132, 132, 0},  [UM_KOP_DIV] = {136, 135, 134, 0},
+    [UM_KOP_REM] = {0, 138, 137, 0},    [UM_KOP_NEG] = {127, 126, 126, 0},
+    [UM_KOP_AND] = {0, 199, 199, 167},  [UM_KOP_OR] = {0, 197, 197, 166},
+    [UM_KOP_XOR] = {0, 198, 198, 165},  [UM_KOP_NOT] = {0, 200, 200, 168},
+    [UM_KOP_EQ] = {180, 170, 170, 164}, [UM_KOP_NE] = {183, 171, 171, 165},
+    [UM_KOP_LT] = {184, 177, 176, 0},   [UM_KOP_LE] = {188, 179, 178, 0},
+    [UM_KOP_GT] = {186, 173, 172, 0},   [UM_KOP_GE] = {190, 175, 174, 0},
+};
+
+/* Of GLSL.std.450 and OpenCL.std; 0: none. */
+static const struct {
+    spirv_row vulkan, kernel;
+} ext_rows[UM_KOP_LIMIT] = {
+    [UM_KOP_MIN] = {{37, 39, 38, 0}, {28, 158, 159, 0}},
+    [UM_KOP_MAX] = {{40, 42, 41, 0}, {27, 156, 157, 0}},
+    [UM_KOP_FMA] = {{50, 0, 0, 0}, {26, 0, 0, 0}},
+    [UM_KOP_SQRT] = {{31, 0, 0, 0}, {61, 0, 0, 0}},
+    [UM_KOP_RSQRT] = {{32, 0, 0, 0}, {56, 0, 0, 0}},
+    [UM_KOP_FLOOR] = {{8, 0, 0, 0}, {25, 0, 0, 0}},
+    [UM_KOP_CEIL] = {{9, 0, 0, 0}, {12, 0, 0, 0}},
+    [UM_KOP_TRUNC] = {{3, 0, 0, 0}, {66, 0, 0, 0}},
+    [UM_KOP_ROUND] = {{2, 0, 0, 0}, {53, 0, 0, 0}},
+    [UM_KOP_EXP] = {{27, 0, 0, 0}, {19, 0, 0, 0}},
+    [UM_KOP_EXP2] = {{29, 0, 0, 0}, {20, 0, 0, 0}},
+    [UM_KOP_EXPM1] = {{0, 0, 0, 0}, {22, 0, 0, 0}},
+    [UM_KOP_LOG] = {{28, 0, 0, 0}, {37, 0, 0, 0}},
+    [UM_KOP_LOG2] = {{30, 0, 0, 0}, {38, 0, 0, 0}},
+    [UM_KOP_LOG10] = {{0, 0, 0, 0}, {39, 0, 0, 0}},
+    [UM_KOP_LOG1P] = {{0, 0, 0, 0}, {40, 0, 0, 0}},
+    [UM_KOP_SIN] = {{13, 0, 0, 0}, {57, 0, 0, 0}},
+    [UM_KOP_COS] = {{14, 0, 0, 0}, {14, 0, 0, 0}},
+    [UM_KOP_TAN] = {{15, 0, 0, 0}, {62, 0, 0, 0}},
+    [UM_KOP_ASIN] = {{16, 0, 0, 0}, {3, 0, 0, 0}},
+    [UM_KOP_ACOS] = {{17, 0, 0, 0}, {0, 0, 0, 0}},
+    [UM_KOP_ATAN] = {{18, 0, 0, 0}, {6, 0, 0, 0}},
+    [UM_KOP_SINH] = {{19, 0, 0, 0}, {59, 0, 0, 0}},
+    [UM_KOP_COSH] = {{20, 0, 0, 0}, {15, 0, 0, 0}},
+    [UM_KOP_TANH] = {{21, 0, 0, 0}, {63, 0, 0, 0}},
+    [UM_KOP_ASINH] = {{22, 0, 0, 0}, {4, 0, 0, 0}},
+    [UM_KOP_ACOSH] = {{23, 0, 0, 0}, {1, 0, 0, 0}},
+    [UM_KOP_ATANH] = {{24, 0, 0, 0}, {9, 0, 0, 0}},
+    [UM_KOP_ERF] = {{0, 0, 0, 0}, {18, 0, 0, 0}},
+    [UM_KOP_POW] = {{26, 0, 0, 0}, {48, 0, 0, 0}},
+    [UM_KOP_ATAN2] = {{25, 0, 0, 0}, {7, 0, 0, 0}},
+};
+
+static uint32_t by_class(spirv_row row, um_dtype dtype)
+{
+    switch (um_dtype_get_kind(dtype)) {
+    case UM_KIND_FLOAT: return row.f;
+    case UM_KIND_INT: return row.s;
+    case UM_KIND_UINT: return row.u;
+    default: return row.b;
+    }
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static uint32_t operand(um_spirv *s, um_val v, int32_t lane)
+{
+    const um_kinst *inst = &s->k->inst[v];
+    if (inst->op == UM_KOP_CONST) return um_spirv_constant(s, inst->type.dtype, inst->imm);
+    if (inst->op == UM_KOP_SCALAR) return s->scalar[inst->imm];
+    return s->value[v] + (inst->type.lanes > 1 ? (uint32_t)lane : 0);
+}
+
+static uint32_t type_of(um_spirv *s, um_val v)
+{
+    return um_spirv_type(s, um_val_type(s->k, v).dtype);
+}
+
+static uint32_t emit1(um_spirv *s, uint32_t opcode, um_dtype dtype, uint32_t a)
+{
+    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
+    UM_SPIRV(&s->body, opcode, type, id, a);
+    return id;
+}
+
+static uint32_t emit2(um_spirv *s, uint32_t opcode, um_dtype dtype, uint32_t a, uint32_t b)
+{
+    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
+    UM_SPIRV(&s->body, opcode, type, id, a, b);
+    return id;
+}
+
+static uint32_t select(um_spirv *s, um_dtype dtype, uint32_t condition, uint32_t a, uint32_t b)
+{
+    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
+    UM_SPIRV(&s->body, OP_SELECT, type, id, condition, a, b);
+    return id;
+}
+
+/* Lane `lane` of value v becomes what `id` is. */
+static void name_value(um_spirv *s, um_val v, int32_t lane, uint32_t id)
+{
+    um_dtype dtype = s->k->inst[v].type.dtype;
+    uint32_t type = um_spirv_type(s, dtype);
+    UM_SPIRV(&s->body, OP_COPY, type, s->value[v] + (uint32_t)lane, id);
+}
+
+/* ---- what one opcode does not say
+ * ---------------------------------------------------------------- */
+
+static uint32_t constant(um_spirv *s, um_dtype dtype, uint64_t bits)
+{
+    return um_spirv_constant(s, dtype, bits);
+}
+
+/* b modulo the bits of the type. */
+static uint32_t shift(um_spirv *s, um_kop op, um_dtype dtype, uint32_t a, uint32_t b)
+{
+    uint32_t mask = constant(s, dtype, (uint64_t)um_dtype_bits(dtype) - 1);
+    bool is_signed = um_dtype_get_kind(dtype) == UM_KIND_INT;
+    return emit2(s,
+                 op == UM_KOP_SHL ? 196
+                 : is_signed      ? 195
+                                  : 194,
+                 dtype, a, emit2(s, 199, dtype, b, mask));
+}
+
+static uint32_t absolute(um_spirv *s, um_dtype dtype, uint32_t a)
+{
+    enum { GLSL_FABS = 4, OPENCL_FABS = 23, SIGNED_LESS = 177, NEGATE = 126 };
+    if (um_dtype_get_kind(dtype) == UM_KIND_UINT) return emit1(s, OP_COPY, dtype, a);
+    if (um_dtype_get_kind(dtype) == UM_KIND_FLOAT) {
+        uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
+        UM_SPIRV(&s->body, 12, type, id, s->ext_set, s->is_kernel ? OPENCL_FABS : GLSL_FABS, a);
+        return id;
+    }
+    uint32_t below = emit2(s, SIGNED_LESS, UM_BOOL, a, constant(s, dtype, 0));
+    return select(s, dtype, below, emit1(s, NEGATE, dtype, a), a);
+}
+
+static uint32_t mul_high(um_spirv *s, um_dtype dtype, uint32_t a, uint32_t b)
+{
+    enum { OPENCL_S = 160, OPENCL_U = 203, UMUL_EXTENDED = 151, SMUL_EXTENDED = 152 };
+    bool is_signed = um_dtype_get_kind(dtype) == UM_KIND_INT;
+    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
+    if (s->is_kernel) {
+        UM_SPIRV(&s->body, 12, type, id, s->ext_set, is_signed ? OPENCL_S : OPENCL_U, a, b);
+        return id;
+    }
+    uint32_t pair = um_spirv_id(s), both = um_spirv_id(s);
+    UM_SPIRV(&s->globals, 30, pair, type, type);
+    UM_SPIRV(&s->body, is_signed ? SMUL_EXTENDED : UMUL_EXTENDED, pair, both, a, b);
+    UM_SPIRV(&s->body, OP_EXTRACT, type, id, both, 1);
+    return id;
+}
+
+static uint32_t popcount(um_spirv *s, um_dtype dtype, uint32_t a)
+{
+    enum { BIT_COUNT = 205, OPENCL_POPCOUNT = 166 };
+    if (!s->is_kernel) return emit1(s, BIT_COUNT, dtype, a);
+    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
+    UM_SPIRV(&s->body, 12, type, id, s->ext_set, OPENCL_POPCOUNT, a);
+    return id;
+}
+
+static uint32_t clz(um_spirv *s, um_dtype dtype, uint32_t a)
+{
+    enum { FIND_UMSB = 75, OPENCL_CLZ = 151, ISUB = 130 };
+    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
+    UM_SPIRV(&s->body, 12, type, id, s->ext_set, s->is_kernel ? OPENCL_CLZ : FIND_UMSB, a);
+    return s->is_kernel ? id : emit2(s, ISUB, dtype, constant(s, dtype, 31), id); /* -1 of 0 */
+}
+
+/* c + the dot product of four bytes each. */
+static uint32_t dot4(um_spirv *s, um_kop op, um_dtype dtype, uint32_t a, uint32_t b, uint32_t c)
+{
+    for (uint64_t byte = 0; byte < 4; byte++) {
+        um_kop down = UM_KOP_SHR;
+        uint32_t up = constant(s, dtype, 24 - 8 * byte), by = constant(s, dtype, 24);
+        um_dtype as = op == UM_KOP_DOT4_I8 ? UM_I32 : UM_U32;
+        uint32_t x = shift(s, down, as, emit2(s, 196, dtype, a, up), by);
+        uint32_t y = shift(s, down, as, emit2(s, 196, dtype, b, up), by);
+        c = emit2(s, OP_IADD, dtype, c, emit2(s, 132, dtype, x, y));
+    }
+    return c;
+}
+
+/* Truncated and saturated, NaN to 0. */
+static uint32_t float_to_int(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
+{
+    enum {
+        TO_UNSIGNED = 109,
+        TO_SIGNED = 110,
+        GREATER_EQUAL = 190,
+        LESS_EQUAL = 188,
+        NOT_EQUAL = 183
+    };
+    bool is_signed = um_dtype_get_kind(to) == UM_KIND_INT;
+    int32_t bits = um_dtype_bits(to);
+    if (from == UM_F16) {
+        a = emit1(s, 115, UM_F32, a);
+        from = UM_F32;
+    }
+    double above =
+        is_signed ? (double)(UINT64_C(1) << (bits - 1)) : 2 * (double)(UINT64_C(1) << (bits - 1));
+    double below = is_signed ? -above : 0;
+    uint64_t above_bits, below_bits,
+        highest = is_signed ? (UINT64_C(1) << (bits - 1)) - 1 : UINT64_MAX >> (64 - bits);
+    uint64_t lowest = is_signed ? UINT64_C(1) << (bits - 1) : 0;
+    memcpy(&above_bits, &above, 8);
+    memcpy(&below_bits, &below, 8);
+    if (from == UM_F32) {
+        float above32 = (float)above, below32 = (float)below;
+        uint32_t words[2];
+        memcpy(&words[0], &above32, 4);
+        memcpy(&words[1], &below32, 4);
+        above_bits = words[0];
+        below_bits = words[1];
+    }
+    uint32_t r = emit1(s, is_signed ? TO_SIGNED : TO_UNSIGNED, to, a);
+    uint32_t high = emit2(s, GREATER_EQUAL, UM_BOOL, a, constant(s, from, above_bits));
+    uint32_t low = emit2(s, LESS_EQUAL, UM_BOOL, a, constant(s, from, below_bits));
+    uint32_t nan = emit2(s, NOT_EQUAL, UM_BOOL, a, a);
+    r = select(s, to, high, constant(s, to, highest), r);
+    r = select(s, to, low, constant(s, to, lowest), r);
+    return select(s, to, nan, constant(s, to, 0), r);
+}
+
+static uint32_t convert(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
+{
+    um_dtype_kind source = um_dtype_get_kind(from), kind = um_dtype_get_kind(to);
+    uint64_t one = 1;
+    if (to == UM_F32) one = 0x3f800000;
+    if (to == UM_F64) one = 0x3ff0000000000000;
+    if (to == UM_F16) one = 0x3c00;
+    if (to == from) return emit1(s, OP_COPY, to, a);
+    if (to == UM_BOOL)
+        return emit2(s, source == UM_KIND_FLOAT ? 183 : 171, UM_BOOL, a, constant(s, from, 0));
+    if (from == UM_BOOL) return select(s, to, a, constant(s, to, one), constant(s, to, 0));
+    if (source == UM_KIND_FLOAT && kind == UM_KIND_FLOAT) return emit1(s, 115, to, a);
+    if (source == UM_KIND_FLOAT) return float_to_int(s, from, to, a);
+    if (kind == UM_KIND_FLOAT) return emit1(s, source == UM_KIND_INT ? 111 : 112, to, a);
+    if (um_dtype_bits(from) == um_dtype_bits(to))
+        return emit1(s, s->is_kernel ? OP_COPY : OP_BITCAST, to, a);
+    return emit1(s, source == UM_KIND_INT ? 114 : OP_UCONVERT, to, a);
+}
+
+static uint32_t bitcast(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
+{
+    bool same = um_spirv_type(s, from) == um_spirv_type(s, to);
+    return emit1(s, same ? OP_COPY : OP_BITCAST, to, a);
+}
+
+/* ---- values by opcode
+ * ---------------------------------------------------------------------------- */
+
+/* An opcode of the tables. */
+static uint32_t from_table(um_spirv *s, um_val v, um_dtype operands, um_dtype result,
+                           const uint32_t *a)
+{
+    const um_kinst *inst = &s->k->inst[v];
+    enum { NO_CONTRACTION = 42 };
+    uint32_t opcode = by_class(rows[inst->op], operands), arity = (uint32_t)um_kinst_arity(inst);
+    uint32_t number =
+        by_class(s->is_kernel ? ext_rows[inst->op].kernel : ext_rows[inst->op].vulkan, operands);
+    if (inst->op == UM_KOP_ACOS && s->is_kernel) number = EXT; /* acos is number 0 there */
+    uint32_t id = um_spirv_id(s),
+             words[7] = {um_spirv_type(s, result), id, s->ext_set, number & (EXT - 1)};
+    if (opcode) {
+        memcpy(words + 2, a, arity * sizeof *a);
+        um_spirv_put(&s->body, opcode, 2 + (int32_t)arity, words);
+        if (!s->is_kernel && opcode >= 127 && opcode <= 136 &&
+            um_dtype_get_kind(operands) == UM_KIND_FLOAT)
+            UM_SPIRV(&s->decorations, OP_DECORATE, id, NO_CONTRACTION);
+    } else if (number) {
+        memcpy(words + 4, a, arity * sizeof *a);
+        um_spirv_put(&s->body, 12, 4 + (int32_t)arity, words);
+    } else {
+        um_spirv_lacks(s, UM_UNSUPPORTED, um_kop_rows[inst->op].name);
+    }
+    return id;
+}
+
+static uint32_t lane_value(um_spirv *s, um_val v, const uint32_t *a)
+{
+    const um_kinst *inst = &s->k->inst[v];
+    um_dtype result = inst->type.dtype;
+    um_dtype first = um_kinst_arity(inst) > 0 ? um_val_type(s->k, inst->arg[0]).dtype : result;
+    switch (inst->op) {
+    case UM_KOP_GROUP_ID:
+    case UM_KOP_GROUP_COUNT:
+    case UM_KOP_LOCAL_ID:
+    case UM_KOP_LOCAL_INDEX:
+    case UM_KOP_SUBGROUP_SIZE:
+    case UM_KOP_SUBGROUP_ID:
+    case UM_KOP_SUBGROUP_LANE: return um_spirv_builtin(s, inst->op, (uint32_t)inst->imm);
+    case UM_KOP_ABS: return absolute(s, result, a[0]);
+    case UM_KOP_MUL_HIGH: return mul_high(s, result, a[0], a[1]);
+    case UM_KOP_SHL:
+    case UM_KOP_SHR: return shift(s, inst->op, result, a[0], a[1]);
+    case UM_KOP_POPCOUNT: return popcount(s, result, a[0]);
+    case UM_KOP_CLZ: return clz(s, result, a[0]);
+    case UM_KOP_DOT4_I8:
+    case UM_KOP_DOT4_U8: return dot4(s, inst->op, result, a[0], a[1], a[2]);
+    case UM_KOP_SELECT: return select(s, result, a[0], a[1], a[2]);
+    case UM_KOP_CONVERT: return convert(s, first, result, a[0]);
+    case UM_KOP_SPLAT: return a[0];
+    default: return from_table(s, v, first, result, a);
+    }
+}
+
+static void walk_value(um_spirv *s, um_val v)
+{
+    const um_kinst *inst = &s->k->inst[v];
+    int32_t arity = inst->op == UM_KOP_VECTOR ? 0 : um_kinst_arity(inst);
+    for (int32_t lane = 0; lane < inst->type.lanes && s->status == UM_OK; lane++) {
+        uint32_t a[4], id;
+        for (int32_t i = 0; i < arity; i++) a[i] = operand(s, inst->arg[i], lane);
+        if (inst->op == UM_KOP_VECTOR)
+            id = operand(s, inst->arg[lane], 0);
+        else if (inst->op == UM_KOP_EXTRACT)
+            id = operand(s, inst->arg[0], (int32_t)inst->imm);
+        else if (inst->op == UM_KOP_BITCAST &&
+                 um_val_type(s->k, inst->arg[0]).lanes == inst->type.lanes)
+            id = bitcast(s, um_val_type(s->k, inst->arg[0]).dtype, inst->type.dtype, a[0]);
+        else
+            id = lane_value(s, v, a);
+        name_value(s, v, lane, id);
+    }
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int64_t memory_of(const um_kinst *inst) { return (int64_t)(inst->imm & UINT32_MAX) - 1; }
+
+/* A pointer to element index + lane. */
+static uint32_t element(um_spirv *s, const um_kinst *inst, int32_t lane)
+{
+    int64_t m = memory_of(inst);
+    uint32_t index = operand(s, inst->arg[0], 0);
+    bool is_buffer = s->k->mem[m].space == UM_SPACE_BUFFER;
+    if (lane > 0) index = emit2(s, OP_IADD, UM_U32, index, constant(s, UM_U32, (uint64_t)lane));
+    if (is_buffer && s->is_kernel) {
+        uint32_t wide = emit1(s, OP_UCONVERT, UM_U64, index), id = um_spirv_id(s);
+        UM_SPIRV(&s->body, OP_PTR_ACCESS_CHAIN, s->pointer[m], id, s->memory[m], wide);
+        return id;
+    }
+    if (is_buffer) {
+        index = emit2(s, OP_IADD, UM_U32, index, s->base[m]);
+        uint32_t id = um_spirv_id(s), zero = constant(s, UM_U32, 0);
+        UM_SPIRV(&s->body, OP_ACCESS_CHAIN, s->pointer[m], id, s->memory[m], zero, index);
+        return id;
+    }
+    uint32_t id = um_spirv_id(s);
+    UM_SPIRV(&s->body, OP_ACCESS_CHAIN, s->pointer[m], id, s->memory[m], index);
+    return id;
+}
+
+static uint32_t load_lane(um_spirv *s, um_val v, int32_t lane)
+{
+    const um_kinst *inst = &s->k->inst[v];
+    return emit1(s, OP_LOAD, inst->type.dtype, element(s, inst, lane));
+}
+
+static void store_lanes(um_spirv *s, um_val v)
+{
+    const um_kinst *inst = &s->k->inst[v];
+    int32_t lanes = um_val_type(s->k, inst->arg[1]).lanes;
+    for (int32_t lane = 0; lane < lanes; lane++) {
+        uint32_t at = element(s, inst, lane);
+        UM_SPIRV(&s->body, OP_STORE, at, operand(s, inst->arg[1], lane));
+    }
+}
+
+static void open_block(um_spirv *s, uint32_t label)
+{
+    UM_SPIRV(&s->body, OP_LABEL, label);
+    s->block = label;
+}
+
+/* Opens a block that runs where the condition holds; gives the label behind it. */
+static uint32_t begin_if(um_spirv *s, uint32_t condition)
+{
+    uint32_t then = um_spirv_id(s), merge = um_spirv_id(s);
+    UM_SPIRV(&s->body, OP_SELECTION_MERGE, merge, 0);
+    UM_SPIRV(&s->body, OP_BRANCH_CONDITIONAL, condition, then, merge);
+    open_block(s, then);
+    return merge;
+}
+
+static void end_if(um_spirv *s, uint32_t merge)
+{
+    UM_SPIRV(&s->body, OP_BRANCH, merge);
+    open_block(s, merge);
+}
+
+static void walk_load_if(um_spirv *s, um_val v)
+{
+    const um_kinst *inst = &s->k->inst[v];
+    uint32_t before = s->block, loaded[4];
+    uint32_t merge = begin_if(s, operand(s, inst->arg[1], 0));
+    for (int32_t lane = 0; lane < inst->type.lanes; lane++) loaded[lane] = load_lane(s, v, lane);
+    uint32_t inside = s->block;
+    end_if(s, merge);
+    for (int32_t lane = 0; lane < inst->type.lanes; lane++) {
+        uint32_t type = um_spirv_type(s, inst->type.dtype), other = operand(s, inst->arg[2], lane);
+        UM_SPIRV(&s->body, 245, type, s->value[v] + (uint32_t)lane, loaded[lane], inside, other,
+                 before);
+    }
+}
+
+static void walk_variable(um_spirv *s, um_val v)
+{
+    const um_kinst *inst = &s->k->inst[v];
+    int64_t m = memory_of(inst);
+    for (int32_t lane = 0; lane < s->k->mem[m].type.lanes; lane++) {
+        uint32_t at = s->memory[m] + (uint32_t)lane;
+        if (inst->op == UM_KOP_GET)
+            UM_SPIRV(&s->body, OP_LOAD, type_of(s, v), s->value[v] + (uint32_t)lane, at);
+        else
+            UM_SPIRV(&s->body, OP_STORE, at, operand(s, inst->arg[0], lane));
+    }
+}
+
+static void walk_atomic(um_spirv *s, um_val v)
+{
+    static const spirv_row operations[9] = {
+        [UM_K_ADD] = {0, 234, 234, 0},       [UM_K_MIN] = {0, 236, 237, 0},
+        [UM_K_MAX] = {0, 238, 239, 0},       [UM_K_AND] = {0, 240, 240, 0},
+        [UM_K_OR] = {0, 241, 241, 0},        [UM_K_XOR] = {0, 242, 242, 0},
+        [UM_K_EXCHANGE] = {229, 229, 229, 0}};
+    const um_kinst *inst = &s->k->inst[v];
+    bool shared = s->k->mem[memory_of(inst)].space == UM_SPACE_SHARED;
+    uint32_t scope = constant(s, UM_U32, shared ? SCOPE_WORKGROUP : SCOPE_DEVICE);
+    uint32_t relaxed = constant(s, UM_U32, 0), at = element(s, inst, 0), type = type_of(s, v);
+    uint32_t b = operand(s, inst->arg[1], 0);
+    if (inst->op == UM_KOP_ATOMIC_CAS) {
+        uint32_t value = operand(s, inst->arg[2], 0);
+        UM_SPIRV(&s->body, 230, type, s->value[v], at, scope, relaxed, relaxed, value, b);
+        return;
+    }
+    uint32_t operation = (uint32_t)(inst->imm >> 32);
+    uint32_t opcode = operation < 9 ? by_class(operations[operation], inst->type.dtype) : 0;
+    if (!opcode) um_spirv_lacks(s, UM_UNSUPPORTED, "such an atomic operation");
+    UM_SPIRV(&s->body, opcode, type, s->value[v], at, scope, relaxed, b);
+}
+
+static void walk_barrier(um_spirv *s)
+{
+    enum {
+        CONTROL_BARRIER = 224,
+        ACQUIRE_RELEASE = 8,
+        UNIFORM = 0x40,
+        WORKGROUP = 0x100,
+        CROSS = 0x200
+    };
+    uint32_t scope = constant(s, UM_U32, SCOPE_WORKGROUP);
+    uint32_t memory =
+        constant(s, UM_U32, ACQUIRE_RELEASE | WORKGROUP | (s->is_kernel ? CROSS : UNIFORM));
+    UM_SPIRV(&s->body, CONTROL_BARRIER, scope, scope, memory);
+}
+
+/* ---- subgroups ------------------------------------------------------------------------------- */
+
+static void walk_subgroup(um_spirv *s, um_val v)
+{
+    enum { ARITHMETIC = 63, BALLOT = 64, SHUFFLE = 65, RELATIVE = 66, BASIC = 61 };
+    static const spirv_row operations[8] = {
+        [UM_K_ADD] = {350, 349, 349, 0}, [UM_K_MUL] = {352, 351, 351, 0},
+        [UM_K_MIN] = {355, 353, 354, 0}, [UM_K_MAX] = {358, 356, 357, 0},
+        [UM_K_AND] = {0, 359, 359, 362}, [UM_K_OR] = {0, 360, 360, 363},
+        [UM_K_XOR] = {0, 361, 361, 364}};
+    const um_kinst *inst = &s->k->inst[v];
+    uint32_t scope = constant(s, UM_U32, SCOPE_SUBGROUP);
+    um_spirv_capability(s, BASIC);
+    if (s->is_kernel) um_spirv_lacks(s, UM_UNSUPPORTED, um_kop_rows[inst->op].name);
+    for (int32_t lane = 0; lane < inst->type.lanes; lane++) {
+        uint32_t id = s->value[v] + (uint32_t)lane, type = type_of(s, v),
+                 a = operand(s, inst->arg[0], lane);
+        uint32_t by = constant(s, UM_U32, inst->imm & UINT32_MAX);
+        if (inst->op == UM_KOP_SUBGROUP_REDUCE || inst->op == UM_KOP_SUBGROUP_SCAN) {
+            uint32_t kind = inst->op == UM_KOP_SUBGROUP_REDUCE ? 0 : inst->imm >> 32 ? 2 : 1;
+            uint32_t opcode = by_class(operations[inst->imm & 7], inst->type.dtype);
+            um_spirv_capability(s, ARITHMETIC);
+            if (!opcode) um_spirv_lacks(s, UM_UNSUPPORTED, "such a subgroup operation");
+            UM_SPIRV(&s->body, opcode, type, id, scope, kind, a);
+        } else if (inst->op == UM_KOP_SUBGROUP_SHUFFLE) {
+            um_spirv_capability(s, SHUFFLE);
+            UM_SPIRV(&s->body, 345, type, id, scope, a, operand(s, inst->arg[1], lane));
+        } else if (inst->op == UM_KOP_SUBGROUP_SHUFFLE_XOR) {
+            um_spirv_capability(s, SHUFFLE);
+            UM_SPIRV(&s->body, 346, type, id, scope, a, by);
+        } else {
+            um_spirv_capability(s, RELATIVE);
+            UM_SPIRV(&s->body, inst->op == UM_KOP_SUBGROUP_SHUFFLE_UP ? 347u : 348u, type, id,
+                     scope, a, by);
+        }
+    }
+}
+
+static void walk_ballot(um_spirv *s, um_val v)
+{
+    enum { BALLOT = 64, BASIC = 61 };
+    um_spirv_capability(s, BASIC);
+    um_spirv_capability(s, BALLOT);
+    if (s->is_kernel) um_spirv_lacks(s, UM_UNSUPPORTED, "subgroup_ballot");
+    uint32_t u32 = um_spirv_type(s, UM_U32), whole = um_spirv_id(s), four = um_spirv_id(s);
+    UM_SPIRV(&s->globals, 23, four, u32, 4);
+    uint32_t scope = constant(s, UM_U32, SCOPE_SUBGROUP), a = operand(s, s->k->inst[v].arg[0], 0);
+    UM_SPIRV(&s->body, 339, four, whole, scope, a);
+    for (uint32_t lane = 0; lane < 4; lane++)
+        UM_SPIRV(&s->body, OP_EXTRACT, u32, s->value[v] + lane, whole, lane);
+}
+
+/* ---- control flow ---------------------------------------------------------------------------- */
+
+static um_spirv_flow *push_flow(um_spirv *s, um_val v)
+{
+    if (um_vec_reserve((void **)&s->flow, &s->flow_capacity, s->flow_count, sizeof *s->flow,
+                       "um_render_spirv") != UM_OK) {
+        um_spirv_lacks(s, UM_OUT_OF_MEMORY, "no memory");
+        return NULL;
+    }
+    um_spirv_flow *flow = &s->flow[s->flow_count++];
+    *flow = (um_spirv_flow){
+        .inst = v, .head = um_spirv_id(s), .next = um_spirv_id(s), .merge = um_spirv_id(s)};
+    return flow;
+}
+
+static void walk_if(um_spirv *s, um_val v)
+{
+    enum { NONE = 0 };
+    um_spirv_flow *flow = push_flow(s, v);
+    if (!flow) return;
+    uint32_t condition = operand(s, s->k->inst[v].arg[0], 0);
+    UM_SPIRV(&s->body, OP_SELECTION_MERGE, flow->merge, NONE);
+    UM_SPIRV(&s->body, OP_BRANCH_CONDITIONAL, condition, flow->head, flow->next);
+    open_block(s, flow->head);
+}
+
+static void begin_loop(um_spirv *s, um_val v)
+{
+    enum { LOOP_MERGE = 246, PHI = 245 };
+    const um_kinst *inst = &s->k->inst[v];
+    bool counts = inst->op == UM_KOP_FOR;
+    uint32_t before = s->block;
+    um_spirv_flow *flow = push_flow(s, v);
+    if (!flow) return;
+    UM_SPIRV(&s->body, OP_BRANCH, flow->head);
+    open_block(s, flow->head);
+    if (counts) {
+        flow->counter = s->value[v];
+        flow->following = um_spirv_id(s);
+        UM_SPIRV(&s->body, PHI, type_of(s, v), flow->counter, operand(s, inst->arg[0], 0), before,
+                 flow->following, flow->next);
+    }
+    uint32_t test = um_spirv_id(s), body = um_spirv_id(s);
+    UM_SPIRV(&s->body, LOOP_MERGE, flow->merge, flow->next, 0);
+    UM_SPIRV(&s->body, OP_BRANCH, test);
+    open_block(s, test);
+    if (counts) {
+        bool is_signed = inst->type.dtype == UM_I32;
+        uint32_t goes_on =
+            emit2(s, is_signed ? 177 : 176, UM_BOOL, flow->counter, operand(s, inst->arg[1], 0));
+        UM_SPIRV(&s->body, OP_BRANCH_CONDITIONAL, goes_on, body, flow->merge);
+    } else {
+        UM_SPIRV(&s->body, OP_BRANCH, body);
+    }
+    open_block(s, body);
+}
+
+static void walk_end(um_spirv *s)
+{
+    const um_spirv_flow flow = s->flow[--s->flow_count];
+    const um_kinst *inst = &s->k->inst[flow.inst];
+    if (inst->op == UM_KOP_IF) end_if(s, flow.next);
+    if (inst->op == UM_KOP_IF || inst->op == UM_KOP_ELSE) {
+        end_if(s, flow.merge);
+        return;
+    }
+    UM_SPIRV(&s->body, OP_BRANCH, flow.next);
+    open_block(s, flow.next);
+    if (inst->op == UM_KOP_FOR)
+        UM_SPIRV(&s->body, OP_IADD, um_spirv_type(s, inst->type.dtype), flow.following,
+                 flow.counter, operand(s, inst->arg[2], 0));
+    UM_SPIRV(&s->body, OP_BRANCH, flow.head);
+    open_block(s, flow.merge);
+}
+
+/* Leaves the innermost loop; what is written behind it is never reached. */
+static void walk_break(um_spirv *s)
+{
+    int64_t i = s->flow_count - 1;
+    while (i > 0 && s->k->inst[s->flow[i].inst].op != UM_KOP_FOR &&
+           s->k->inst[s->flow[i].inst].op != UM_KOP_LOOP)
+        i--;
+    UM_SPIRV(&s->body, OP_BRANCH, s->flow[i].merge);
+    open_block(s, um_spirv_id(s));
+}
+
+static void walk_flow(um_spirv *s, um_val v)
+{
+    switch (s->k->inst[v].op) {
+    case UM_KOP_IF: walk_if(s, v); return;
+    case UM_KOP_ELSE: {
+        um_spirv_flow *flow = &s->flow[s->flow_count - 1];
+        UM_SPIRV(&s->body, OP_BRANCH, flow->merge);
+        open_block(s, flow->next);
+        flow->inst = v;
+        return;
+    }
+    case UM_KOP_BREAK: walk_break(s); return;
+    case UM_KOP_END: walk_end(s); return;
+    default: begin_loop(s, v);
+    }
+}
+
+/* ---- one instruction --------------------------------------------------------------------------
+ */
+
+void um_spirv_walk(um_spirv *s, um_val v)
+{
+    const um_kinst *inst = &s->k->inst[v];
+    s->value[v] = s->next_id;
+    s->next_id += inst->type.dtype ? inst->type.lanes : 0;
+    switch (inst->op) {
+    case UM_KOP_NONE:
+    case UM_KOP_CONST:
+    case UM_KOP_SCALAR: return;
+    case UM_KOP_LOAD:
+        for (int32_t lane = 0; lane < inst->type.lanes; lane++)
+            name_value(s, v, lane, load_lane(s, v, lane));
+        return;
+    case UM_KOP_LOAD_IF: walk_load_if(s, v); return;
+    case UM_KOP_STORE: store_lanes(s, v); return;
+    case UM_KOP_STORE_IF: {
+        uint32_t merge = begin_if(s, operand(s, inst->arg[2], 0));
+        store_lanes(s, v);
+        end_if(s, merge);
+        return;
+    }
+    case UM_KOP_GET:
+    case UM_KOP_SET: walk_variable(s, v); return;
+    case UM_KOP_ATOMIC:
+    case UM_KOP_ATOMIC_CAS: walk_atomic(s, v); return;
+    case UM_KOP_BARRIER: walk_barrier(s); return;
+    case UM_KOP_SUBGROUP_REDUCE:
+    case UM_KOP_SUBGROUP_SCAN:
+    case UM_KOP_SUBGROUP_SHUFFLE:
+    case UM_KOP_SUBGROUP_SHUFFLE_XOR:
+    case UM_KOP_SUBGROUP_SHUFFLE_UP:
+    case UM_KOP_SUBGROUP_SHUFFLE_DOWN: walk_subgroup(s, v); return;
+    case UM_KOP_SUBGROUP_BALLOT: walk_ballot(s, v); return;
+    case UM_KOP_IF:
+    case UM_KOP_ELSE:
+    case UM_KOP_FOR:
+    case UM_KOP_LOOP:
+    case UM_KOP_BREAK:
+    case UM_KOP_END: walk_flow(s, v); return;
+    default:
+        if (inst->type.dtype)
+            walk_value(s, v);
+        else
+            um_spirv_lacks(s, UM_UNSUPPORTED, um_kop_rows[inst->op].name);
+    }
+}
