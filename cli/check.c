@@ -13,7 +13,7 @@ typedef struct skip_group {
 } skip_group;
 
 typedef struct check_view {
-    const char *device;
+    const char *device, *plugin; /* plugin: its path, or NULL */
     uint64_t seed;
     bool verbose, as_json;
     cli_json json;
@@ -54,13 +54,14 @@ static const char *outcome_name(um_check_outcome outcome)
 /* The command that runs this one case again. */
 static void write_command(const check_view *view, const char *name, char *text, size_t size)
 {
-    snprintf(text, size, "umbel check '%s' --device %s --seed %llu", name, view->device,
-             (unsigned long long)view->seed);
+    snprintf(text, size, "umbel check '%s'%s%s%s --device %s --seed %llu", name,
+             view->plugin ? " --plugin '" : "", view->plugin ? view->plugin : "",
+             view->plugin ? "'" : "", view->device, (unsigned long long)view->seed);
 }
 
 static void show_case(check_view *view, const um_check_case *result)
 {
-    char command[512];
+    char command[1024];
     bool failed = result->outcome == UM_CHECK_FAILED;
     if (!failed && !view->verbose) return;
     cli_progress_clear(&view->progress);
@@ -73,7 +74,7 @@ static void show_case(check_view *view, const um_check_case *result)
 
 static void json_case(check_view *view, const um_check_case *result)
 {
-    char command[512];
+    char command[1024];
     if (result->outcome != UM_CHECK_FAILED && !view->verbose) return;
     write_command(view, result->name, command, sizeof command);
     cli_json_open(&view->json, NULL, '{');
@@ -148,7 +149,8 @@ static int run_check(check_view *view, um_device *device, const char *pattern)
 
 int cli_check(int argc, char **argv)
 {
-    const char *pattern = NULL, *spec = NULL;
+    const char *pattern = NULL, *spec = NULL, *name;
+    char by_plugin[64];
     check_view view = {.seed = 1};
     const cli_option options[] = {
         {.name = "PATTERN",
@@ -160,6 +162,13 @@ int cli_check(int argc, char **argv)
          .value = "D",
          .out = &spec,
          .doc = "auto, cpu, cpu:0, ..., with layers: cpu+validate; default: UMBEL_DEVICE or auto"},
+        {.name = "plugin",
+         .kind = CLI_TEXT,
+         .value = "PATH",
+         .out = &view.plugin,
+         .doc =
+             "a backend's library; without --device its first device is checked, and its keeping "
+             "to the rules of umbel/backend.h (NAME+validate)"},
         {.name = "seed",
          .kind = CLI_U64,
          .value = "S",
@@ -178,9 +187,15 @@ int cli_check(int argc, char **argv)
         .details = "A case is op/dtype/sample:label/variant/round. Each failure prints the command "
                    "that repeats it.\n",
         .options = options,
-        .option_count = 5};
+        .option_count = 6};
     int code = cli_parse(&command, argc, argv);
     if (code != CLI_GO) return code;
+    if (view.plugin) {
+        code = cli_plugin_use(view.plugin, &name);
+        if (code != CLI_GO) return code;
+        snprintf(by_plugin, sizeof by_plugin, "%s+validate", name);
+        if (!spec) spec = by_plugin;
+    }
     um_device *device;
     if (um_open(spec, &device) != UM_OK) return cli_fail_status();
     view.device = um_device_name(device);

@@ -96,4 +96,15 @@ void cli_progress_update(cli_progress *progress, int64_t done, int64_t total, co
 /* Wipes the bar; also before a line is printed between updates. */
 void cli_progress_clear(cli_progress *progress);
 
+/* ---- plugins (plugins.c) --------------------------------------------------------------------- */
+
+/* Why the backend, of a plugin that nobody loaded yet, must not be: a child process that loads it
+ * does not live. NULL: nothing is known against it. */
+const char *cli_plugin_crash(const char *backend);
+/* Loads the plugin at that path, after a child process did. CLI_GO, else the exit code. */
+int cli_plugin_use(const char *path, const char **name);
+/* Every plugin, where it is, and why it was refused. */
+void cli_plugins_show(void);
+void cli_plugins_json(cli_json *json);
+
 #endif

@@ -205,11 +205,19 @@ static void json_device(cli_json *json, const um_device_info *info)
     cli_json_close(json, '}');
 }
 
+/* um_backend_describe, for a plugin's backend only if it can be loaded. */
+static um_status find_devices(int32_t index, const char **name, int32_t *count, const char **why)
+{
+    um_status status = um_backend_describe(index, name, NULL, NULL);
+    if (status == UM_OK) *why = cli_plugin_crash(*name);
+    return status != UM_OK || *why ? status : um_backend_describe(index, NULL, count, why);
+}
+
 static um_status show_backend(int32_t index)
 {
     const char *name, *why;
-    int32_t count;
-    um_status status = um_backend_describe(index, &name, &count, &why);
+    int32_t count = 0;
+    um_status status = find_devices(index, &name, &count, &why);
     if (status == UM_OK && count == 0) printf("%s: no device: %s\n", name, why);
     for (int32_t i = 0; status == UM_OK && i < count; i++) {
         um_device_info info = {.struct_size = sizeof info};
@@ -222,8 +230,8 @@ static um_status show_backend(int32_t index)
 static um_status json_backend(cli_json *json, int32_t index)
 {
     const char *name, *why;
-    int32_t count;
-    um_status status = um_backend_describe(index, &name, &count, &why);
+    int32_t count = 0;
+    um_status status = find_devices(index, &name, &count, &why);
     if (status != UM_OK) return status;
     cli_json_open(json, NULL, '{');
     cli_json_text(json, "name", name);
@@ -267,6 +275,7 @@ static um_status show_all(void)
     for (int32_t i = 0; status == UM_OK && i < um_backend_count(); i++) status = show_backend(i);
     for (size_t i = 0; i < sizeof all_backends / sizeof *all_backends; i++)
         if (!is_built(all_backends[i])) printf("%s: no device: %s\n", all_backends[i], not_built);
+    cli_plugins_show();
     return status;
 }
 
@@ -289,6 +298,7 @@ static um_status json_all(void)
         cli_json_close(&json, '}');
     }
     cli_json_close(&json, ']');
+    cli_plugins_json(&json);
     cli_json_close(&json, '}');
     return status;
 }

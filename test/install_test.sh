@@ -46,6 +46,12 @@ for program in c_shared c_static cxx_shared cxx_static; do
     expect "CMake package, $program" "$work/user/$program"
 done
 
+# A plugin needs the headers alone.
+cmake -S "$source/../examples/plugin" -B "$work/toy" -G "$generator" -DCMAKE_PREFIX_PATH="$work/prefix" \
+    -DCMAKE_C_COMPILER="$cc" >"$work/log" || { cat "$work/log"; exit 1; }
+cmake --build "$work/toy" >"$work/log" || { cat "$work/log"; exit 1; }
+UMBEL_PLUGIN_PATH="$work/toy" "$work/prefix/bin/umbel" check 'add/f32/0:*' --device toy
+
 # The command, its page and its model are there too.
 "$work/prefix/bin/umbel" --version
 [ -f "$work/prefix/share/man/man1/umbel.1" ] && [ -f "$work/prefix/share/umbel/models/stories260K.bin" ]

@@ -81,8 +81,8 @@ UM_API const char *um_feature_name(uint32_t feature);
  * result; the op's own failure is what it returns, and nothing is written then. Later work of the
  * stream sees the result. Slow by nature: every one is counted and can be reported or forbidden.
  *
- * A device's chain is, until it is set, what um_fallback_chain(NULL) has behind the device. null's
- * is empty, and so is the CPU's: it is always last. */
+ * A device's chain is, until it is set, what um_fallback_chain(NULL) has behind the device: all of
+ * it behind one that is not there. null's is empty, and so is the CPU's: it is always last. */
 
 /* The devices to try, in order; the device itself is passed over. At most 16. INVALID_ARGUMENT: a
  * NULL, a count out of range. OUT_OF_RANGE: no such device. */

@@ -9,6 +9,7 @@
 #include <umbel/kernel.h>
 #include <umbel/llm.h>
 #include <umbel/op.h>
+#include <umbel/plugin.h>
 #include <umbel/select.h>
 #include <umbel/tensor.h>
 

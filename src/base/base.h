@@ -91,6 +91,13 @@ static inline int64_t um_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 } /* a >= 0, b > 0 */
 
+static inline bool um_is_zero(const uint8_t *bytes, size_t size_bytes)
+{
+    size_t i = 0;
+    while (i < size_bytes && bytes[i] == 0) i++;
+    return i == size_bytes;
+}
+
 /* ---- environment (env.c, rows in env.def) -------------------------------------------------- */
 
 typedef enum um_env {

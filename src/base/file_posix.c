@@ -1,8 +1,11 @@
-/* base/file_posix.c: whole files, read-only, mapped where that works. */
+/* base/file_posix.c: whole files, read-only, mapped where that works; folders and paths. */
 #include "base/os.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <umbel/backend.h>
@@ -81,4 +84,39 @@ void um_file_close(um_file *file)
     else
         um_mem_free(data);
     *file = (um_file){NULL, 0, false};
+}
+
+/* ---- folders and paths ---------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+um_status um_os_list(const char *folder, const char *suffix,
+                     void (*fn)(void *user, const char *name), void *user)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, alphasort);
+    if (count < 0) return fail_errno(folder, "list", errno);
+    for (int i = 0; i < count; i++) {
+        if (ends_with(entries[i]->d_name, suffix)) fn(user, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return UM_OK;
+}
+
+um_status um_os_real_path(const char *path, char *out, size_t out_size)
+{
+    out[0] = 0;
+    char *real = realpath(path, NULL);
+    if (!real) return fail_errno(path, "find", errno);
+    int length = snprintf(out, out_size, "%s", real);
+    free(real);
+    if (length >= 0 && (size_t)length < out_size) return UM_OK;
+    out[0] = 0;
+    return UM_FAIL(UM_OUT_OF_RANGE, "file: the path of '%s' has %d bytes, at most %zu", path,
+                   length, out_size - 1);
 }

@@ -1,4 +1,4 @@
-/* base/os.h: threads, time and files over the system. os_posix.c implements it, with
+/* base/os.h: threads, time, files and libraries over the system. os_posix.c implements it, with
  * os_linux.c or os_generic.c for what POSIX does not say; nothing else names the system. */
 #ifndef UM_BASE_OS_H
 #define UM_BASE_OS_H
@@ -53,6 +53,13 @@ void um_os_name_thread(const char *name);
 /* Says that a range of memory is worth huge pages. */
 void um_os_want_huge(void *ptr, size_t size_bytes);
 
+/* Copies size_bytes that may not be there, of memory that another library says is its own.
+ * INVALID_ARGUMENT: they cannot be read. IO_ERROR: the system does not let us find out. */
+um_status um_os_copy_unsure(void *dst, const void *src, size_t size_bytes);
+
+/* Whether the program runs with more rights than the user who started it (setuid). */
+bool um_os_is_privileged(void);
+
 /* A hint to the core inside a spin loop. */
 static inline void um_os_pause(void)
 {
@@ -74,5 +81,22 @@ typedef struct um_file {
  * system's reason. */
 um_status um_file_open(const char *path, um_file *out);
 void um_file_close(um_file *file);
+
+/* Calls fn for each file in the folder whose name ends in `suffix`, by name. NOT_FOUND, IO_ERROR.
+ */
+um_status um_os_list(const char *folder, const char *suffix,
+                     void (*fn)(void *user, const char *name), void *user);
+/* The file's absolute path, through no link. NOT_FOUND, IO_ERROR, OUT_OF_RANGE: longer than that.
+ */
+um_status um_os_real_path(const char *path, char *out, size_t out_size);
+
+/* ---- libraries, loaded at run time (os_posix.c) -----------------------------------------------
+ */
+
+typedef void (*um_os_fn)(void);
+/* The library at that path, its names for itself alone. IO_ERROR with the system's reason. */
+um_status um_os_library_open(const char *path, void **out);
+um_os_fn um_os_library_find(void *library, const char *symbol); /* NULL: not there */
+void um_os_library_close(void *library);
 
 #endif

@@ -1,13 +1,17 @@
-/* base/os_posix.c: threads, locks, time and the heap by POSIX. What a system has beyond that is in
- * os_linux.c or os_generic.c, files in file_posix.c. */
+/* base/os_posix.c: threads, locks, time, the heap and libraries by POSIX. What a system has beyond
+ * that is in os_linux.c or os_generic.c, files in file_posix.c. */
 #include "base/os.h"
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <umbel/backend.h>
+#include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20, MIN_STACK = 512 << 10, NAME_SIZE = 16 };
 
@@ -121,3 +125,65 @@ void um_os_machine(char *name, size_t name_size)
     struct utsname system;
     snprintf(name, name_size, "%s", uname(&system) >= 0 ? system.machine : "");
 }
+
+/* ---- libraries ------------------------------------------------------------------------------ */
+
+um_status um_os_library_open(const char *path, void **out)
+{
+    *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (*out) return UM_OK;
+    const char *reason = dlerror();
+    return UM_FAIL(UM_IO_ERROR, "library: cannot load '%s': %s", path,
+                   reason ? reason : "no reason");
+}
+
+um_os_fn um_os_library_find(void *library, const char *symbol)
+{
+    um_os_fn fn = NULL;
+    void *found = dlsym(library, symbol);
+    memcpy(&fn, &found, sizeof fn); /* POSIX: a function's address fits; C has no cast for it */
+    return fn;
+}
+
+void um_os_library_close(void *library)
+{
+    if (library) dlclose(library);
+}
+
+/* ---- memory and rights ---------------------------------------------------------------------- */
+
+/* The system reads the bytes for us: through a pipe, so that it says EFAULT where we would crash.
+ */
+static um_status copy_through(const int ends[2], uint8_t *dst, const uint8_t *src,
+                              size_t size_bytes)
+{
+    enum { PIECE = 512 }; /* what a pipe takes at once, by POSIX */
+    for (size_t at = 0; at < size_bytes;) {
+        size_t piece = UM_MIN(size_bytes - at, (size_t)PIECE);
+        ssize_t put = write(ends[1], src + at, piece);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0 && errno == EFAULT)
+            return UM_FAIL(UM_INVALID_ARGUMENT, "memory: %zu bytes at %p cannot be read",
+                           size_bytes, (const void *)src);
+        ssize_t got = put > 0 ? read(ends[0], dst + at, (size_t)put) : -1;
+        if (got != put) return UM_FAIL(UM_IO_ERROR, "memory: cannot look through a pipe");
+        at += (size_t)put;
+    }
+    return UM_OK;
+}
+
+um_status um_os_copy_unsure(void *dst, const void *src, size_t size_bytes)
+{
+    int ends[2];
+    memset(dst, 0, size_bytes);
+    if (pipe(ends) != 0)
+        return um_backend_fail(UM_IO_ERROR, NULL, NULL, errno,
+                               "memory: no pipe to look through: %s", strerror(errno));
+    for (int i = 0; i < 2; i++) (void)fcntl(ends[i], F_SETFD, FD_CLOEXEC);
+    um_status status = copy_through(ends, dst, src, size_bytes);
+    close(ends[0]);
+    close(ends[1]);
+    return status;
+}
+
+bool um_os_is_privileged(void) { return getuid() != geteuid() || getgid() != getegid(); }

@@ -83,7 +83,9 @@ struct um_stream {
 
 /* ---- registry.c ----------------------------------------------------------------------------- */
 
-const um_backend *um_backend_at(int32_t index); /* index is valid */
+const um_backend *um_backend_at(int32_t index); /* index is valid; loads a plugin */
+const char *um_backend_name_at(int32_t index);  /* loads nothing */
+bool um_backend_is_built_in(const char *name);
 /* For tests: more backends, behind those of the build. `items` lives until the next call. */
 void um_registry_set_extra(const um_backend *const *items, int32_t count);
 /* What the backend says of its device; both numbers are valid. */

@@ -10,6 +10,8 @@ typedef unsigned long long ull; /* for messages */
 #define PENDING_BYTES_MAX ((uint64_t)64 << 20)
 #define PENDING_COUNT_MAX 256
 
+#define ALLOC_ALIGN 64
+
 /* ---- frees that wait for their stream ------------------------------------------------------- */
 
 /* Asking for an event makes its backend hurry, so it is not done for a few small blocks. */
@@ -111,11 +113,15 @@ um_status um_alloc(um_device *device, uint64_t size_bytes, um_ptr *out)
     um_ptr ptr;
     if (pending_is_much(device)) um_memory_reclaim(device, false);
     UM_TRY(backend_alloc(device, UM_MAX(size_bytes, 1), &ptr));
+    if (ptr == 0 || ptr % ALLOC_ALIGN != 0 || ptr + size_bytes < ptr)
+        return UM_FAIL(UM_INTERNAL,
+                       "um_alloc: %s gives %llu bytes at 0x%llx, wanted a multiple of %d",
+                       device->name, (ull)size_bytes, (ull)ptr, ALLOC_ALIGN);
     um_mutex_lock(&device->mutex);
     um_status status = um_memmap_insert(&device->map, ptr, size_bytes);
     um_mutex_unlock(&device->mutex);
-    if (status != UM_OK) {
-        device->driver.table->free(device->driver.device, ptr);
+    if (status != UM_OK) { /* a block on top of a live one is not this caller's to free */
+        if (status == UM_OUT_OF_MEMORY) device->driver.table->free(device->driver.device, ptr);
         return status;
     }
     *out = ptr;

@@ -8,8 +8,9 @@
 
 static void write_name(const um_spec *spec, char *name, size_t name_size)
 {
-    const um_backend *backend = um_backend_at(spec->device.backend_index);
-    size_t used = (size_t)snprintf(name, name_size, "%s:%d", backend->name, spec->device.ordinal);
+    size_t used =
+        (size_t)snprintf(name, name_size, "%s:%d", um_backend_name_at(spec->device.backend_index),
+                         spec->device.ordinal);
     for (int32_t i = 0; i < spec->layer_count && used < name_size; i++) {
         const char *params = spec->layers[i].params;
         used += (size_t)snprintf(name + used, name_size - used, "+%s%s%s",
@@ -22,6 +23,9 @@ static um_status open_driver(um_device *device, const um_spec *spec)
 {
     um_driver driver = {.table = um_backend_at(spec->device.backend_index)};
     UM_TRY(driver.table->open(spec->device.ordinal, &driver.device));
+    if (!driver.device)
+        return UM_FAIL(UM_INTERNAL, "um_open: %s opens its device %d and gives none",
+                       driver.table->name, spec->device.ordinal);
     for (int32_t i = 0; i < spec->layer_count; i++) {
         const um_layer *layer = spec->layers[i].layer;
         um_backend_device *wrapped;
@@ -135,9 +139,23 @@ um_status um_device_caps(um_device *device, um_caps *out)
                        : !out  ? "out is NULL"
                                : "out->struct_size is not set");
     }
-    um_caps caps = {.struct_size = out->struct_size};
-    um_status status = device->driver.table->caps(device->driver.device, &caps);
-    memcpy(out, &caps, UM_MIN((size_t)out->struct_size, sizeof caps));
+    struct {
+        um_caps caps;
+        uint8_t beyond[1024]; /* a backend of another version that writes here is found out */
+    } room;
+    memset(&room, 0, sizeof room);
+    room.caps.struct_size = sizeof room.caps;
+    um_status status = device->driver.table->caps(device->driver.device, &room.caps);
+    if (!um_is_zero(room.beyond, sizeof room.beyond))
+        status = UM_FAIL(UM_ABI_MISMATCH, "%s: caps wrote beyond the %zu bytes of um_caps",
+                         device->name, sizeof room.caps);
+    um_caps *caps = &room.caps;
+    caps->struct_size = out->struct_size;
+    caps->name[sizeof caps->name - 1] = 0;
+    caps->isa[sizeof caps->isa - 1] = 0;
+    caps->version[sizeof caps->version - 1] = 0;
+    caps->matrix_tile_count = UM_MAX(0, UM_MIN(caps->matrix_tile_count, UM_MATRIX_TILES_MAX));
+    memcpy(out, caps, UM_MIN((size_t)out->struct_size, sizeof *caps));
     return status;
 }
 

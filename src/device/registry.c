@@ -1,6 +1,7 @@
-/* The registry: the backends of this build, what devices they have, and which devices are open.
- * How a spec is read is in spec.c, how a device is opened in open.c. */
+/* The registry: the backends of this build and of plugins, what devices they have, and which
+ * devices are open. How a spec is read is in spec.c, how a device is opened in open.c. */
 #include "device/device.h"
+#include "device/plugin.h"
 
 #include <stdio.h>
 
@@ -20,7 +21,7 @@ static struct {
     um_device *first;
 } registry = {UM_MUTEX_INIT, NULL};
 
-enum { WHY_BYTES = sizeof((um_error *)0)->message };
+enum { WHY_BYTES = sizeof((um_error *)0)->message, DEVICES_MAX = 4096 };
 
 /* ---- backends ------------------------------------------------------------------------------- */
 
@@ -38,11 +39,28 @@ void um_registry_set_extra(const um_backend *const *items, int32_t count)
     extra.count = count;
 }
 
-int32_t um_backend_count(void) { return BUILT_IN + extra.count; }
+/* The build's, a test's, the plugins'. */
+int32_t um_backend_count(void) { return BUILT_IN + extra.count + um_plugin_backend_count(); }
 
 const um_backend *um_backend_at(int32_t index)
 {
-    return index < BUILT_IN ? backends[index] : extra.items[index - BUILT_IN];
+    if (index < BUILT_IN) return backends[index];
+    index -= BUILT_IN;
+    return index < extra.count ? extra.items[index] : um_plugin_backend_at(index - extra.count);
+}
+
+const char *um_backend_name_at(int32_t index)
+{
+    bool is_plugin = index >= BUILT_IN + extra.count;
+    return is_plugin ? um_plugin_backend_name(index - BUILT_IN - extra.count)
+                     : um_backend_at(index)->name;
+}
+
+bool um_backend_is_built_in(const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < BUILT_IN; i++) found = found || strcmp(backends[i]->name, name) == 0;
+    return found;
 }
 
 /* A backend that fails to look has no device; why says what it met. */
@@ -56,6 +74,13 @@ static int32_t device_count(const um_backend *backend, char *why, size_t why_siz
         um_fail_again(&saved);
         count = 0;
     }
+    why[why_size - 1] = 0;
+    if (count < 0 || count > DEVICES_MAX) {
+        snprintf(why, why_size, "it says that it has %d devices, wanted 0 to %d", count,
+                 DEVICES_MAX);
+        count = 0;
+    }
+    if (count == 0) um_plugin_why(backend, why, why_size);
     return count;
 }
 
@@ -70,17 +95,37 @@ um_status um_backend_describe(int32_t index, const char **name, int32_t *count,
         return UM_FAIL(UM_OUT_OF_RANGE, "um_backend_describe: index %d of %d backends", index,
                        um_backend_count());
     }
+    if (name) *name = um_backend_name_at(index);
+    if (!count && !why_none) return UM_OK;
     int32_t found = device_count(um_backend_at(index), why, sizeof why);
-    if (name) *name = um_backend_at(index)->name;
     if (count) *count = found;
     if (why_none && found == 0) *why_none = why;
     return UM_OK;
 }
 
+/* The backend writes into a larger room than it is told of, so that one that writes beyond is found
+ * out. */
 um_status um_registry_describe(int32_t backend_index, int32_t ordinal, um_device_info *out)
 {
-    *out = (um_device_info){.struct_size = sizeof *out};
-    return um_backend_at(backend_index)->describe(ordinal, out);
+    const um_backend *backend = um_backend_at(backend_index);
+    struct {
+        um_device_info info;
+        uint8_t beyond[1024];
+    } room;
+    memset(&room, 0, sizeof room);
+    room.info.struct_size = sizeof room.info;
+    *out = room.info;
+    UM_TRY(backend->describe(ordinal, &room.info));
+    if (!um_is_zero(room.beyond, sizeof room.beyond))
+        return UM_FAIL(UM_ABI_MISMATCH, "%s: describe wrote beyond the %zu bytes of um_device_info",
+                       backend->name, sizeof room.info);
+    *out = room.info;
+    out->struct_size = sizeof *out;
+    out->ordinal = ordinal;
+    snprintf(out->backend, sizeof out->backend, "%s", backend->name);
+    out->name[sizeof out->name - 1] = 0;
+    out->version[sizeof out->version - 1] = 0;
+    return UM_OK;
 }
 
 um_status um_device_describe(int32_t backend_index, int32_t ordinal, um_device_info *out)

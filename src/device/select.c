@@ -158,7 +158,7 @@ static void judge(const wish *w, candidate *c)
 {
     const um_device_info *info = &c->info;
     const um_request *r = &w->request;
-    bool is_cpu = info->kind == UM_DEVICE_CPU;
+    bool is_cpu = strcmp(info->backend, "cpu") == 0; /* not a plugin that computes there */
     const char *why = NULL;
     if (w->pinned) {
         bool same = c->ref.backend_index == w->spec.device.backend_index &&

@@ -1,6 +1,7 @@
 /* Device specs: "cpu", "nvidia:1", "auto+trace". Turns the text into a backend, a device number and
  * layers; called by um_open. */
 #include "device/device.h"
+#include "device/plugin.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -56,7 +57,7 @@ static int32_t parse_ordinal(const char *text)
 static int32_t find_backend(const char *name)
 {
     for (int32_t i = 0; i < um_backend_count(); i++) {
-        if (strcmp(um_backend_at(i)->name, name) == 0) return i;
+        if (strcmp(um_backend_name_at(i), name) == 0) return i;
     }
     return -1;
 }
@@ -159,8 +160,12 @@ um_status um_spec_parse_layers(const char *text, um_spec *spec)
 
 um_status um_spec_parse(const char *text, um_spec *out)
 {
-    char copy[SPEC_MAX];
+    char copy[SPEC_MAX], by_name[SPEC_MAX];
     *out = (um_spec){0};
+    if (strchr(text, '/')) {
+        UM_TRY(um_plugin_spec(text, by_name, sizeof by_name));
+        text = by_name;
+    }
     UM_TRY(copy_text(text, copy));
     char *plus = strchr(copy, '+');
     if (plus) *plus = 0;

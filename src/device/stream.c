@@ -84,6 +84,9 @@ um_status um_stream_open(um_device *device, bool device_owned, um_stream **out)
     um_stream *stream = um_mem_zalloc(sizeof *stream);
     if (!stream) return UM_FAIL(UM_OUT_OF_MEMORY, "um_stream_create: no memory");
     um_status status = device->driver.table->stream_create(device->driver.device, &stream->handle);
+    if (status == UM_OK && !stream->handle)
+        status = UM_FAIL(UM_INTERNAL, "um_stream_create: %s makes a stream and gives none",
+                         device->name);
     if (status != UM_OK) {
         um_mem_free(stream);
         return status;
