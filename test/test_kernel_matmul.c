@@ -1,6 +1,6 @@
 /* The matmul kernel alone against plain f64 loops: shapes around every block size, layouts,
- * batches, alpha and beta, NaN rules, small floats, long sums, and the same bits on any number of
- * threads. */
+ * batches, alpha and beta, NaN rules, small floats, 8-bit integers, epilogues, long sums, and the
+ * same bits on any number of threads. */
 #include "kernel_util.h"
 
 typedef struct job {
@@ -163,6 +163,62 @@ static void in_place(void)
         }
 }
 
+/* The epilogue in the matmul gives the bits that its steps give one by one, with the residual where
+ * the output is. */
+static void epilogue_in_place(void)
+{
+    static const int64_t sizes[][3] = {{70, 1, 9}, {1, 70, 300}, {45, 50, 300}, {150, 33, 5}};
+    for (size_t s = 0; s < UM_COUNT_OF(sizes); s++)
+        for (int32_t form = 0; form < 2; form++) {
+            job j = {.dtype = UM_F32, .m = sizes[s][0], .n = sizes[s][1], .k = sizes[s][2]};
+            j.alpha = 1, j.b = form ? TURNED : PACKED, j.a = j.b;
+            operands x = set_up(&j);
+            array bias = make_matrix(&j, UM_F32, j.m, j.n, PACKED);
+            array want = make_matrix(&j, UM_F32, j.m, j.n, PACKED);
+            array_fill(&bias, 1);
+            bias.view.stride[s % 2] = 0;
+            CHECK_OK(run_op(&x.op));
+            for (int64_t i = 0; i < x.out.count; i++) {
+                float sum = (float)(array_get(&x.out, i) + array_get(&bias, i));
+                float act = sum > 0 ? sum : 0;
+                array_set(&want, i, (double)((act + (float)array_get(&x.c, i)) * 3));
+                array_set(&x.out, i, array_get(&x.c, i));
+            }
+            x.op.in[2] = um_view_none(UM_F32), x.op.in[3] = bias.view, x.op.in[4] = x.out.view;
+            x.op.in_count = 5;
+            x.op.attrs.matmul.activation = UM_OP_RELU, x.op.attrs.matmul.scale = 3;
+            CHECK_OK(run_op(&x.op));
+            int64_t wrong = 0;
+            for (int64_t i = 0; i < x.out.count; i++)
+                wrong += array_get(&x.out, i) != array_get(&want, i);
+            CHECK_MSG(wrong == 0, "m=%d n=%d: %d", (int)j.m, (int)j.n, (int)wrong);
+            array_free(&bias), array_free(&want), tear_down(&x);
+        }
+}
+
+/* The largest products, so many that i32 wraps; and every pair of signs. */
+static void bytes_wrap(void)
+{
+    static const int64_t sizes[][3] = {{7, 17, 70001}, {1, 3, 40000}, {5, 1, 66001}, {2, 2, 1}};
+    for (size_t s = 0; s < UM_COUNT_OF(sizes); s++)
+        for (int32_t signs = 0; signs < 8; signs++) {
+            job j = {.dtype = signs & 1 ? UM_U8 : UM_I8, .out_dtype = UM_I32, .alpha = -3};
+            j.m = sizes[s][0], j.n = sizes[s][1], j.k = sizes[s][2], j.b = signs & 4 ? TURNED : 0;
+            j.a = j.b;
+            operands x = set_up(&j);
+            double a = signs & 1 ? 255 : -128, b = signs & 2 ? 255 : -128;
+            array_free(&x.b);
+            x.b = make_matrix(&j, signs & 2 ? UM_U8 : UM_I8, j.k, j.n, j.b);
+            x.op.in[1] = x.b.view;
+            for (int64_t i = 0; i < x.a.count; i++) array_set(&x.a, i, a);
+            for (int64_t i = 0; i < x.b.count; i++) array_set(&x.b, i, b);
+            CHECK_OK(run_op(&x.op));
+            int32_t want = (int32_t)(uint32_t)(-3 * (int64_t)(a * b) * j.k);
+            for (int64_t i = 0; i < x.out.count; i++) CHECK(array_get(&x.out, i) == want);
+            tear_down(&x);
+        }
+}
+
 /* A NaN or inf in a row or column reaches that row or column and nothing else. */
 static void special_values(void)
 {
@@ -213,8 +269,10 @@ static void any_threads(void)
                                        {1, 2500, 700},  {100, 100, 5000}, {500, 9, 700}};
     for (size_t s = 0; s < UM_COUNT_OF(sizes); s++)
         for (int32_t form = 0; form < 2; form++) {
-            job j = {.dtype = s % 2 ? UM_F64 : UM_F32, .m = sizes[s][0], .n = sizes[s][1]};
-            j.k = sizes[s][2], j.alpha = 1, j.b = form ? TURNED : PACKED;
+            static const um_dtype dtypes[] = {UM_F32, UM_F64, UM_I8, UM_F8E5M2};
+            job j = {.dtype = dtypes[(s + 2 * (form != 0)) % 4], .m = sizes[s][0]};
+            j.n = sizes[s][1], j.k = sizes[s][2], j.alpha = 1, j.b = form ? TURNED : PACKED;
+            if (j.dtype == UM_I8) j.out_dtype = UM_I32;
             operands x = set_up(&j);
             CHECK(same_bits_for_any_lanes(&x.op, &x.out));
             tear_down(&x);
@@ -235,6 +293,8 @@ int main(void)
     TEST(batches);
     TEST(nothing_and_unread);
     TEST(in_place);
+    TEST(epilogue_in_place);
+    TEST(bytes_wrap);
     TEST(special_values);
     TEST(long_sums);
     TEST(any_threads);

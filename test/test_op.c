@@ -109,7 +109,7 @@ static void test_counts(void)
     op.out_count = 2;
     CHECK_REFUSED(op, "neg: wants 1 outputs, got 2");
     op = make_op(UM_OP_MATMUL);
-    CHECK_REFUSED(op, "matmul: wants 2 to 3 inputs, got 0");
+    CHECK_REFUSED(op, "matmul: wants 2 to 5 inputs, got 0");
     op.id = 0;
     CHECK_REFUSED(op, "no op 0");
     op.id = INT32_MIN;
@@ -353,6 +353,97 @@ static void test_matmul(void)
     CHECK_REFUSED(op, "matmul: wants a rank of 2 or more");
 }
 
+/* a [4, 8] and b [8, 3] of these dtypes, with an output of that one. */
+static um_op make_product(um_dtype a, um_dtype b, um_dtype out)
+{
+    um_op op = make_op(UM_OP_MATMUL);
+    op.out[0].dtype = out;
+    op.attrs.matmul.alpha = 1;
+    add_input(&op, a, SHAPE(4, 8));
+    add_input(&op, b, SHAPE(8, 3));
+    return op;
+}
+
+static void test_matmul_dtypes(void)
+{
+    static const struct {
+        um_dtype a, b;
+        uint32_t outs;
+    } rows[] = {
+        {UM_F64, UM_F64, UM_BIT(UM_F64)},
+        {UM_F32, UM_F32, UM_BIT(UM_F32)},
+        {UM_F16, UM_F16, UM_BIT(UM_F16) | UM_BIT(UM_F32)},
+        {UM_BF16, UM_BF16, UM_BIT(UM_BF16) | UM_BIT(UM_F32)},
+        {UM_F16, UM_BF16, 0},
+        {UM_F32, UM_F16, 0},
+        {UM_F8E4M3FN, UM_F8E4M3FN,
+         UM_BIT(UM_F8E4M3FN) | UM_BIT(UM_F16) | UM_BIT(UM_BF16) | UM_BIT(UM_F32)},
+        {UM_F8E4M3FN, UM_F8E5M2, UM_BIT(UM_F16) | UM_BIT(UM_BF16) | UM_BIT(UM_F32)},
+        {UM_F8E5M2FNUZ, UM_F8E4M3FNUZ, UM_BIT(UM_F16) | UM_BIT(UM_BF16) | UM_BIT(UM_F32)},
+        {UM_F8E4M3FN, UM_F16, 0},
+        {UM_I8, UM_I8, UM_BIT(UM_I32)},
+        {UM_U8, UM_I8, UM_BIT(UM_I32)},
+        {UM_U8, UM_U8, UM_BIT(UM_I32)},
+        {UM_I8, UM_I16, 0},
+        {UM_I32, UM_I32, 0},
+        {UM_F4E2M1, UM_F4E2M1, 0},
+    };
+    for (size_t i = 0; i < UM_COUNT_OF(rows); i++)
+        for (um_dtype out = UM_F64; out <= UM_BOOL; out++) {
+            um_op op = make_product(rows[i].a, rows[i].b, out);
+            bool good = um_op_infer(&op) == UM_OK;
+            CHECK_MSG(good == (rows[i].outs >> out & 1), "%s %s -> %s", um_dtype_name(rows[i].a),
+                      um_dtype_name(rows[i].b), um_dtype_name(out));
+        }
+}
+
+static void test_matmul_epilogue(void)
+{
+    um_op op = make_product(UM_F16, UM_F16, UM_F16);
+    op.in[op.in_count++] = um_view_none(UM_F16);
+    add_input(&op, UM_F32, SHAPE(4, 3)); /* bias */
+    add_input(&op, UM_F16, SHAPE(4, 3)); /* residual */
+    op.in[3].stride[0] = 0;
+    op.attrs.matmul.activation = UM_OP_GELU;
+    op.attrs.matmul.scale = 2;
+    CHECK_OK(um_op_infer(&op));
+    CHECK_OK(um_op_check(&op));
+    op.out[0].ptr = op.in[4].ptr; /* in place */
+    CHECK_OK(um_op_check(&op));
+    op.out[0].ptr = op.in[3].ptr;
+    CHECK_FAILS(um_op_check(&op), UM_INVALID_ARGUMENT, "output 0 overlaps input 3");
+    op.out[0].ptr = 0x40000000;
+    op.in[4].dtype = UM_BF16;
+    CHECK_REFUSED(op, "residual is not like the output: residual is bf16[4,3], out is f16[4,3]");
+    op.in[4].dtype = UM_F16;
+    op.in[3].shape[0] = 1;
+    CHECK_REFUSED(op, "bias is not like the output: bias is f32[1,3]");
+    op.in[3].shape[0] = 4;
+    op.attrs.matmul.beta = 1;
+    CHECK_REFUSED(op, "beta is 1 and there is no c");
+    op.attrs.matmul.beta = 0;
+    op.attrs.matmul.activation = UM_OP_ADD;
+    CHECK_REFUSED(op, "activation must be an elementwise op of one float, got 46 (add)");
+    op.attrs.matmul.activation = UM_OP_ISNAN;
+    CHECK_REFUSED(op, "got 44 (isnan)");
+    op.attrs.matmul.activation = -7;
+    CHECK_REFUSED(op, "got -7 (none)");
+    op.attrs.matmul.activation = 0;
+    op.attrs.matmul.round_to = UM_BF16;
+    CHECK_REFUSED(op, "round_to is for operands of f32, not of f16");
+    op = make_product(UM_F32, UM_F32, UM_F32);
+    op.attrs.matmul.round_to = UM_I8;
+    CHECK_REFUSED(op, "round_to must be f16, bf16, an fp8 or 0, got i8");
+    op = make_product(UM_I8, UM_U8, UM_I32);
+    op.attrs.matmul.alpha = 0.5;
+    CHECK_REFUSED(op, "alpha and beta of i8 must be integers, got 0.5 and 0");
+    op.attrs.matmul.alpha = 1e16;
+    CHECK_REFUSED(op, "got 1e+16 and 0");
+    op.attrs.matmul.alpha = 3;
+    op.attrs.matmul.scale = 2;
+    CHECK_REFUSED(op, "a product of i8 has no activation and no scale");
+}
+
 static void test_norm(void)
 {
     um_op op = make_op(UM_OP_SOFTMAX);
@@ -475,6 +566,8 @@ int main(void)
     TEST(test_move);
     TEST(test_embedding);
     TEST(test_matmul);
+    TEST(test_matmul_dtypes);
+    TEST(test_matmul_epilogue);
     TEST(test_norm);
     TEST(test_rope);
     TEST(test_attention);

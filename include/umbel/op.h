@@ -146,7 +146,11 @@ typedef union um_attrs {
         double start, stop;
     } linspace;
     struct {
-        double alpha, beta;
+        double alpha, beta;  /* of 8-bit integers: integers up to 2^53 */
+        um_dtype round_to;   /* f16, bf16, an 8-bit float: f32 operands are rounded to it; 0: not */
+        um_op_id activation; /* a MAP op of one float to its own dtype; 0: none */
+        double a;            /* elu, leaky_relu */
+        double scale;        /* 0: 1 */
     } matmul;
     struct {
         double eps;
@@ -191,6 +195,11 @@ typedef union um_attrs {
     int64_t raw[10];
 } um_attrs;
 
+/* matmul: out = scale * (activation(alpha * a b + beta * c + bias) + residual), in f32 (f64 of
+ * f64), rounded once; inputs a, b, c, bias, residual. The last three are optional (in the middle of
+ * the list: rank 1, no elements) and of the output's shape; a bias over rows or columns has strides
+ * of 0. c has the output's dtype, bias and residual that or f32. Of 8-bit integers all wraps to
+ * i32, and there is no activation and no scale. */
 /* Inputs of MAP ops have the output's shape and one dtype (where: a bool condition first; map: any
  * dtypes); an input is broadcast by strides of 0. */
 /* Trailing outputs that an op has beyond the first are optional: out_count says how many are
@@ -224,8 +233,8 @@ UM_API UM_MUST_CHECK um_status um_op_infer(um_op *op);
 
 /* Checks a complete op: counts, ranks, sizes (overflow is an error), dtypes, shapes, attributes,
  * outputs whose elements overlap each other, outputs that overlap an input (exactly in place is
- * legal for MAP ops and copy of equal-sized dtypes; matmul's c may be its output). Looks at no
- * memory and at no device. INVALID_ARGUMENT with a message; otherwise OK. */
+ * legal for MAP ops and copy of equal-sized dtypes; matmul's c or residual may be its output).
+ * Looks at no memory and at no device. INVALID_ARGUMENT with a message; otherwise OK. */
 UM_API UM_MUST_CHECK um_status um_op_check(const um_op *op);
 
 /* A row-major view. Strides are set; with overflowing sizes INVALID_ARGUMENT and an all-zero *out.

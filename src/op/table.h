@@ -34,6 +34,9 @@ typedef enum um_op_family {
 #define UM_DTYPES_Q                                                                                \
     (UM_BIT(UM_I8) | UM_BIT(UM_U8) | UM_BIT(UM_I16) | UM_BIT(UM_U16) | UM_BIT(UM_F8E4M3FN) |       \
      UM_BIT(UM_F8E4M3FNUZ) | UM_BIT(UM_F8E5M2) | UM_BIT(UM_F8E5M2FNUZ))
+#define UM_DTYPES_MM                                                                               \
+    (UM_DTYPES_F | UM_BIT(UM_I8) | UM_BIT(UM_U8) | UM_BIT(UM_F8E4M3FN) | UM_BIT(UM_F8E4M3FNUZ) |   \
+     UM_BIT(UM_F8E5M2) | UM_BIT(UM_F8E5M2FNUZ))
 #define UM_DTYPES_IB  (UM_DTYPES_I | UM_BIT(UM_BOOL))
 #define UM_DTYPES_FI  (UM_DTYPES_F | UM_DTYPES_I)
 #define UM_DTYPES_FIB (UM_DTYPES_FI | UM_BIT(UM_BOOL))

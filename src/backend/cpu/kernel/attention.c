@@ -20,6 +20,7 @@ static key_range visible_keys(const attention_job *job, int64_t first, int64_t l
 
 #include "backend/cpu/kernel/dot_body.h"
 #include "backend/cpu/kernel/exp_body.h"
+#include "backend/cpu/kernel/pack_body.h"
 #include "backend/cpu/kernel/tile_body.h"
 
 #include "backend/cpu/kernel/attention_body.h"
@@ -29,6 +30,7 @@ static key_range visible_keys(const attention_job *job, int64_t first, int64_t l
 
 #include "backend/cpu/kernel/dot_body.h"
 #include "backend/cpu/kernel/exp_body.h"
+#include "backend/cpu/kernel/pack_body.h"
 #include "backend/cpu/kernel/tile_body.h"
 
 #include "backend/cpu/kernel/attention_body.h"

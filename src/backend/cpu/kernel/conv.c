@@ -164,6 +164,7 @@ static void each_task(const conv *c, int64_t count, um_cpu_task_fn fn, void *ctx
 #define REAL_BITS 32
 #include "backend/cpu/kernel/real.h"
 
+#include "backend/cpu/kernel/pack_body.h"
 #include "backend/cpu/kernel/tile_body.h"
 
 #include "backend/cpu/kernel/conv_gemm_body.h"
@@ -175,6 +176,7 @@ static void each_task(const conv *c, int64_t count, um_cpu_task_fn fn, void *ctx
 #define REAL_BITS 64
 #include "backend/cpu/kernel/real.h"
 
+#include "backend/cpu/kernel/pack_body.h"
 #include "backend/cpu/kernel/tile_body.h"
 
 #include "backend/cpu/kernel/conv_gemm_body.h"

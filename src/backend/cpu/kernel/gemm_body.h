@@ -1,5 +1,5 @@
-/* backend/cpu/kernel/gemm_body.h: out[m, n] = alpha * a[m, k] b[k, n] + beta * c, packed and
- * blocked, for one REAL type (real.h). Included by matmul.c after tile_body.h.
+/* backend/cpu/kernel/gemm_body.h: out[m, n] = a[m, k] b[k, n], and what follows, packed and
+ * blocked, for one REAL type (real.h, matmul_int.h). Included by matmul.c after tile_body.h.
  *
  * A panel of columns of B is packed once, for all k, and shared. Then blocks of rows times groups
  * of columns are made independently: for each GEMM_K_BLOCK of k the block of A is packed and swept
@@ -48,7 +48,8 @@ static int64_t REAL_FN(gemm_panel)(const product *p)
 static void REAL_FN(gemm_plan)(REAL_FN(gemm) * g)
 {
     const product *p = g->p;
-    g->plain = p->alpha == 1 && p->beta == 0 && p->out.dtype == REAL_DTYPE && p->out.col == 1;
+    g->plain = p->alpha == 1 && p->beta == 0 && !p->has_epilogue && p->out.dtype == REAL_DTYPE &&
+               p->out.col == 1;
     g->row_block = REAL_FN(gemm_row_block)(p, g->shared);
     g->panel_count = REAL_FN(gemm_panel)(p);
     /* Few rows: more groups of columns, for the lanes to have something to do. */
@@ -106,9 +107,9 @@ static void REAL_FN(gemm_pack_b)(void *ctx, int64_t task, int32_t lane)
         if (b->col == 1 && k + GEMM_FETCH_AHEAD + GEMM_PACK_ROWS <= g->p->k)
             REAL_FN(gemm_fetch_rows)
         (b, g->at.b + first + (k + GEMM_FETCH_AHEAD) * b->row, b->row, last - first);
-        for (int64_t col = first; col < last; col += TILE_COLS) REAL_FN(pack)
-        (REAL_FN(gemm_sliver)(g, (col - g->panel_first) / TILE_COLS) + k * TILE_COLS, TILE_COLS,
-         b->dtype, b->data, g->at.b + col * b->col + k * b->row, b->col, b->row,
+        for (int64_t col = first; col < last; col += TILE_COLS) REAL_FN(pack_operand)
+        (g->p, b, k, REAL_FN(gemm_sliver)(g, (col - g->panel_first) / TILE_COLS) + k * TILE_COLS,
+         TILE_COLS, g->at.b + col * b->col + k * b->row, b->col, b->row,
          UM_MIN(last - col, TILE_COLS), UM_MIN(g->p->k - k, k_step), buffer);
     }
 }
@@ -125,8 +126,8 @@ static void REAL_FN(gemm_pack_a)(const REAL_FN(gemm) * g, int64_t k, int64_t row
         int64_t ahead = k + from + GEMM_FETCH_AHEAD;
         if (a->row == 1 && ahead + GEMM_PACK_ROWS <= g->p->k)
             REAL_FN(gemm_fetch_rows)(a, g->at.a + row + ahead * a->col, a->col, rows);
-        for (int64_t i = 0; i < rows; i += TILE_ROWS) REAL_FN(pack)
-        (dst + i * count + from * TILE_ROWS, TILE_ROWS, a->dtype, a->data,
+        for (int64_t i = 0; i < rows; i += TILE_ROWS) REAL_FN(pack_operand)
+        (g->p, a, k + from, dst + i * count + from * TILE_ROWS, TILE_ROWS,
          g->at.a + (row + i) * a->row + (k + from) * a->col, a->row, a->col,
          UM_MIN(rows - i, TILE_ROWS), UM_MIN(count - from, step), buffer);
     }
@@ -138,8 +139,7 @@ static void REAL_FN(gemm_finish)(const REAL_FN(gemm) * g, int64_t row, int64_t c
     const product *p = g->p;
     int64_t cols = UM_MIN(p->n - col, TILE_COLS);
     for (int64_t i = 0; i < TILE_ROWS && row + i < p->m; i++) REAL_FN(finish)
-    (p, g->at.c + (row + i) * p->c.row + col * p->c.col, p->c.col,
-     g->at.out + (row + i) * p->out.row + col * p->out.col, p->out.col, sum + i * TILE_COLS, cols);
+    (&(product_line){p, &g->at, row + i, col, cols, false}, sum + i * TILE_COLS);
 }
 
 /* One register tile and one block of k. kept: the tile's sums so far; beyond GEMM_EXACT_K what

@@ -1,4 +1,4 @@
-/* backend/cpu/kernel/gemv_body.h: out[m, 1] = alpha * a[m, k] b[k, 1] + beta * c for one REAL type
+/* backend/cpu/kernel/gemv_body.h: out[m, 1] = a[m, k] b[k, 1], and what follows, for one REAL type
  * (real.h). Included by matmul.c; this is the hot path of a language model that makes one token.
  * Any split of the rows gives the same bits. */
 
@@ -11,20 +11,21 @@
 #define GEMV_VECTORS      8
 #endif
 
-/* out = alpha * acc + beta * c for n <= 64 elements. */
-static void REAL_FN(finish)(const product *p, int64_t c_at, int64_t c_stride, int64_t out_at,
-                            int64_t out_stride, const REAL *acc, int64_t n)
+UM_INLINE int64_t REAL_FN(gemv_row_at)(const product *p, int64_t a_at, int64_t row, int64_t k)
 {
-    REAL value[64], alpha = (REAL)p->alpha, beta = (REAL)p->beta;
-    REAL *out = REAL_FN(line_open)(p->out.dtype, p->out.data, out_at, out_stride, n, value);
-    if (p->beta != 0) {
-        REAL buffer[64];
-        const REAL *c = REAL_FN(line_load)(p->c.dtype, p->c.data, c_at, c_stride, n, buffer);
-        for (int64_t i = 0; i < n; i++) out[i] = REAL_FN(fma1)(beta, c[i], alpha * acc[i]);
-    } else {
-        for (int64_t i = 0; i < n; i++) out[i] = alpha * acc[i];
+    return a_at + UM_MIN(row, p->m - 1) * p->a.row + k * p->a.col;
+}
+
+/* Copies of n elements of four rows, for what cannot be read in place. */
+static void REAL_FN(gemv_copy)(const product *p, int64_t a_at, int64_t first, int64_t k, int64_t n,
+                               REAL *buffer, const REAL *row[4])
+{
+    for (int64_t i = 0; i < 4; i++) {
+        REAL *copy = buffer + i * GEMV_DOT_BLOCK;
+        REAL_FN(operand_load)
+        (p, &p->a, REAL_FN(gemv_row_at)(p, a_at, first + i, k), p->a.col, n, copy);
+        row[i] = copy;
     }
-    REAL_FN(line_store)(p->out.dtype, p->out.data, out_at, out_stride, n, out);
 }
 
 /* sum[r] of rows first + r, r < count <= 64; buffer: 4 * GEMV_DOT_BLOCK. */
@@ -32,20 +33,18 @@ static void REAL_FN(gemv_dot)(const product *p, int64_t a_at, int64_t first, int
                               const REAL *x, REAL *buffer, REAL *sum)
 {
     REAL lo[64], part[4];
-    bool direct = REAL_FN(line_is_direct)(p->a.dtype, p->a.col, p->k);
+    bool direct = REAL_FN(operand_is_direct)(p, &p->a, p->a.col, p->k);
     if (p->k > GEMV_DOT_BLOCK) memset(lo, 0, sizeof lo);
     for (int64_t r = 0; r < count; r += 4)
         for (int64_t k0 = 0; k0 < p->k; k0 += GEMV_DOT_BLOCK) {
             int64_t n = UM_MIN(p->k - k0, GEMV_DOT_BLOCK);
             const REAL *row[4];
-            for (int64_t i = 0; i < 4; i++) {
-                int64_t at = a_at + UM_MIN(first + r + i, p->m - 1) * p->a.row + k0 * p->a.col;
-                row[i] = (const REAL *)p->a.data + at;
-                if (direct) continue;
-                um_load(REAL_CLASS, buffer + i * GEMV_DOT_BLOCK, p->a.dtype, p->a.data, at,
-                        p->a.col, n);
-                row[i] = buffer + i * GEMV_DOT_BLOCK;
-            }
+            if (direct)
+                for (int64_t i = 0; i < 4; i++)
+                    row[i] =
+                        (const REAL *)p->a.data + REAL_FN(gemv_row_at)(p, a_at, first + r + i, k0);
+            else
+                REAL_FN(gemv_copy)(p, a_at, first + r, k0, n, buffer, row);
             REAL_FN(dot4)(row, x + k0, n, k0 ? part : sum + r);
             if (k0) REAL_FN(sum_add)(sum + r, lo + r, part, 4);
         }
@@ -82,14 +81,13 @@ static void REAL_FN(gemv_axpy)(const product *p, int64_t a_at, int64_t first, in
 {
     enum { WIDTH = GEMV_VECTORS * REAL_LANES };
     REAL lo[WIDTH] = {0}, part[WIDTH];
-    bool direct = p->a.dtype == REAL_DTYPE && count == WIDTH;
+    bool direct = REAL_FN(operand_is_direct)(p, &p->a, 1, count) && count == WIDTH;
     for (int64_t k0 = 0; k0 < p->k; k0 += GEMV_COLUMN_BLOCK) {
         int64_t n = UM_MIN(p->k - k0, GEMV_COLUMN_BLOCK), at = a_at + first + k0 * p->a.col;
         if (!direct) {
             memset(buffer, 0, (size_t)(n * WIDTH) * sizeof(REAL));
-            for (int64_t k = 0; k < n; k++)
-                um_load(REAL_CLASS, buffer + k * WIDTH, p->a.dtype, p->a.data, at + k * p->a.col, 1,
-                        count);
+            for (int64_t k = 0; k < n; k++) REAL_FN(operand_load)
+            (p, &p->a, at + k * p->a.col, 1, count, buffer + k * WIDTH);
         }
         REAL *to = k0 ? part : sum;
         if (direct)
@@ -106,35 +104,39 @@ static bool REAL_FN(gemv_wants_axpy)(const product *p) { return p->a.row == 1 &&
 static size_t REAL_FN(gemv_scratch_bytes)(const product *p)
 {
     enum { WIDTH = GEMV_VECTORS * REAL_LANES };
-    int64_t x = REAL_FN(line_is_direct)(p->b.dtype, p->b.row, p->k) ? 0 : p->k;
+    int64_t x = REAL_FN(operand_is_direct)(p, &p->b, p->b.row, p->k) ? 0 : p->k;
     int64_t buffer = 4 * GEMV_DOT_BLOCK;
     if (REAL_FN(gemv_wants_axpy)(p))
         buffer = UM_MIN(p->k, GEMV_COLUMN_BLOCK) * WIDTH;
-    else if (REAL_FN(line_is_direct)(p->a.dtype, p->a.col, p->k))
+    else if (REAL_FN(operand_is_direct)(p, &p->a, p->a.col, p->k))
         buffer = 0;
     return (size_t)(x + buffer) * sizeof(REAL);
 }
 
 /* Rows first .. end - 1 of one batch. */
 static void REAL_FN(gemv_rows)(const product *p, const product_at *at, int64_t first, int64_t end,
-                               REAL *scratch)
+                               void *scratch)
 {
     enum { WIDTH = GEMV_VECTORS * REAL_LANES };
-    const REAL *x = REAL_FN(line_load)(p->b.dtype, p->b.data, at->b, p->b.row, p->k, scratch);
-    REAL *buffer = x == scratch ? scratch + p->k : scratch, sum[64];
+    const REAL *x = (const REAL *)p->b.data + at->b;
+    REAL *buffer = scratch, sum[64];
+    if (!REAL_FN(operand_is_direct)(p, &p->b, p->b.row, p->k)) {
+        x = buffer;
+        REAL_FN(operand_load)(p, &p->b, at->b, p->b.row, p->k, buffer);
+        buffer += p->k;
+    }
     bool axpy = REAL_FN(gemv_wants_axpy)(p);
     int64_t width = axpy ? WIDTH : 64;
     for (int64_t r = first; r < end; r += width) {
         /* A last, short group of columns starts early instead, where there is room: the same values
-         * again. (Not with beta: c may be the output.) */
-        bool early = axpy && p->beta == 0 && end - first >= width;
+         * again. (Not where c or residual may be the output.) */
+        bool early = axpy && p->beta == 0 && !p->residual.data && end - first >= width;
         int64_t from = early ? UM_MIN(r, end - width) : r;
         int64_t n = UM_MIN(end - from, width);
         if (axpy)
             REAL_FN(gemv_axpy)(p, at->a, from, n, x, buffer, sum);
         else
             REAL_FN(gemv_dot)(p, at->a, from, n, x, buffer, sum);
-        REAL_FN(finish)
-        (p, at->c + from * p->c.row, p->c.row, at->out + from * p->out.row, p->out.row, sum, n);
+        REAL_FN(finish)(&(product_line){p, at, from, 0, n, true}, sum);
     }
 }

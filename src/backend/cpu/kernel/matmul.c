@@ -1,16 +1,34 @@
 /* backend/cpu/kernel/matmul.c: matmul. This file turns the op into a product, folds batches into
  * rows where strides allow, and chooses a form by shape: nothing to add up, matrix times vector
- * (gemv_body.h), or blocked product (tile_body.h, gemm_body.h). Softmax, norms, attention:
- * elsewhere.
+ * (gemv_body.h), or blocked product (tile_body.h, gemm_body.h). What follows the sums, epilogue and
+ * all, is in product_body.h; 8-bit integers in matmul_int.h. Softmax, norms, attention: elsewhere.
  */
 #include "backend/cpu/kernel/matmul.h"
+
+#include "backend/cpu/kernel/map_loops.h"
+
+/* Rounds values of the class, f32, to what `to` holds. */
+static void round_line(um_dtype to, um_class class, void *x, int64_t n)
+{
+    enum { PIECE = 256 };
+    uint16_t codes[PIECE];
+    char *at = x;
+    for (int64_t i = 0, some; i < n; i += some, at += some * (int64_t)um_class_bytes(class)) {
+        some = UM_MIN(n - i, PIECE);
+        um_store(to, codes, 0, 1, class, at, some);
+        um_load(class, at, to, codes, 0, 1, some);
+    }
+}
 
 #define REAL_BITS 32
 #include "backend/cpu/kernel/real.h"
 
 #include "backend/cpu/kernel/dot_body.h"
-#include "backend/cpu/kernel/gemv_body.h"
+#include "backend/cpu/kernel/pack_body.h"
+#include "backend/cpu/kernel/product_body.h"
 #include "backend/cpu/kernel/tile_body.h"
+
+#include "backend/cpu/kernel/gemv_body.h"
 
 #include "backend/cpu/kernel/gemm_body.h"
 #undef REAL_BITS
@@ -18,7 +36,16 @@
 #include "backend/cpu/kernel/real.h"
 
 #include "backend/cpu/kernel/dot_body.h"
+#include "backend/cpu/kernel/pack_body.h"
+#include "backend/cpu/kernel/product_body.h"
+#include "backend/cpu/kernel/tile_body.h"
+
 #include "backend/cpu/kernel/gemv_body.h"
+
+#include "backend/cpu/kernel/gemm_body.h"
+
+#include "backend/cpu/kernel/matmul_int.h"
+
 #include "backend/cpu/kernel/tile_body.h"
 
 #include "backend/cpu/kernel/gemm_body.h"
@@ -43,15 +70,21 @@ static matrix matrix_of(const um_view *view)
     return x;
 }
 
+/* Whether axis d of the batches goes on where the rows end; so does a matrix that is not there. */
+static bool rows_go_on(const product *p, const matrix *x, int32_t d)
+{
+    return x->batch[d] == x->row * p->m;
+}
+
 /* [B, m, k] times one [k, n] is [B * m, k] times it, when the rows of the batches line up. */
 static bool fold_batch(product *p)
 {
     int32_t d = p->batch_rank - 1;
     if (d < 0) return false;
     int64_t count = p->batch_shape[d];
-    bool fits = p->b.batch[d] == 0 && p->a.batch[d] == p->a.row * p->m &&
-                p->out.batch[d] == p->out.row * p->m &&
-                (p->beta == 0 || p->c.batch[d] == p->c.row * p->m);
+    bool fits = p->b.batch[d] == 0 && rows_go_on(p, &p->a, d) && rows_go_on(p, &p->out, d) &&
+                rows_go_on(p, &p->c, d) && rows_go_on(p, &p->bias, d) &&
+                rows_go_on(p, &p->residual, d);
     if (!fits && count != 1) return false;
     p->m *= count;
     p->batch_rank = d;
@@ -63,7 +96,7 @@ static void turn(product *p)
 {
     matrix a = p->a;
     p->a = p->b, p->b = a;
-    matrix *all[] = {&p->a, &p->b, &p->c, &p->out};
+    matrix *all[] = {&p->a, &p->b, &p->c, &p->out, &p->bias, &p->residual};
     for (size_t i = 0; i < UM_COUNT_OF(all); i++) {
         int64_t row = all[i]->row;
         all[i]->row = all[i]->col, all[i]->col = row;
@@ -86,6 +119,26 @@ static bool wants_turn(const product *p)
     return p->out.col != 1 && p->out.row == 1 && !is_flat(p->n, p->m, p->k);
 }
 
+/* What follows the sums. */
+static void take_epilogue(product *p, const um_op *op)
+{
+    if (um_op_has_input(op, 3)) p->bias = matrix_of(&op->in[3]);
+    if (um_op_has_input(op, 4)) p->residual = matrix_of(&op->in[4]);
+    p->activation = op->attrs.matmul.activation;
+    p->slope = op->attrs.matmul.a;
+    p->scale = op->attrs.matmul.scale == 0 ? 1 : op->attrs.matmul.scale;
+    p->has_epilogue = p->bias.data || p->residual.data || p->activation || p->scale != 1;
+}
+
+/* From here on k counts pairs, see matmul_int.h. */
+static void pair_up(product *p)
+{
+    p->k_is_odd = p->k % 2 != 0;
+    if (p->k == 1) p->a.col = p->b.row = 0; /* may be anything */
+    p->k = um_ceil_div(p->k, 2);
+    p->a.col *= 2, p->b.row *= 2;
+}
+
 static product product_of(const um_op *op)
 {
     const um_view *out = &op->out[0];
@@ -96,19 +149,22 @@ static product product_of(const um_op *op)
     p.k = op->in[0].shape[r - 1];
     p.alpha = op->attrs.matmul.alpha;
     p.beta = op->in_count > 2 ? op->attrs.matmul.beta : 0;
+    p.round_to = op->attrs.matmul.round_to;
     if (p.beta != 0) p.c = matrix_of(&op->in[2]);
+    take_epilogue(&p, op);
     p.batch_rank = r - 2;
     for (int32_t d = 0; d < r - 2; d++) p.batch_shape[d] = out->shape[d];
     while (fold_batch(&p)) {}
     p.batch_count = 1;
     for (int32_t d = 0; d < p.batch_rank; d++) p.batch_count *= p.batch_shape[d];
     if (wants_turn(&p)) turn(&p);
+    if (p.out.dtype == UM_I32) pair_up(&p);
     return p;
 }
 
 static product_at batch_at(const product *p, int64_t index)
 {
-    product_at at = {0, 0, 0, 0};
+    product_at at = {0};
     for (int32_t d = p->batch_rank - 1; d >= 0; d--) {
         int64_t i = index % p->batch_shape[d];
         index /= p->batch_shape[d];
@@ -116,13 +172,37 @@ static product_at batch_at(const product *p, int64_t index)
         at.b += i * p->b.batch[d];
         at.c += i * p->c.batch[d];
         at.out += i * p->out.batch[d];
+        at.bias += i * p->bias.batch[d];
+        at.residual += i * p->residual.batch[d];
     }
     return at;
 }
 
-/* ---- the three forms ------------------------------------------------------------------------ */
+/* ---- the three forms, for what they compute in ------------------------------------------------
+ */
 
-/* out = beta * c: a and b are not read. */
+typedef struct forms {
+    size_t (*gemv_scratch_bytes)(const product *p);
+    void (*gemv_rows)(const product *p, const product_at *at, int64_t first, int64_t end,
+                      void *scratch);
+    size_t (*gemm_scratch_bytes)(const product *p, bool shared, int32_t lane_count);
+    void (*gemm_run)(um_cpu_exec *exec, const product *p, const product_at *at, bool shared,
+                     int32_t lane);
+} forms;
+
+static const forms *forms_of(const product *p)
+{
+    static const forms f32 = {gemv_scratch_bytes_f32, gemv_rows_f32, gemm_scratch_bytes_f32,
+                              gemm_run_f32};
+    static const forms f64 = {gemv_scratch_bytes_f64, gemv_rows_f64, gemm_scratch_bytes_f64,
+                              gemm_run_f64};
+    static const forms bytes = {gemv_scratch_bytes_int, gemv_rows_int, gemm_scratch_bytes_int,
+                                gemm_run_int};
+    if (p->out.dtype == UM_I32) return &bytes;
+    return p->out.dtype == UM_F64 ? &f64 : &f32;
+}
+
+/* Sums of nothing: a and b are not read. */
 static void run_scale(const product *p)
 {
     static const double zero[64];
@@ -130,13 +210,13 @@ static void run_scale(const product *p)
         product_at at = batch_at(p, index);
         for (int64_t i = 0; i < p->m; i++)
             for (int64_t j = 0; j < p->n; j += 64) {
-                int64_t c = at.c + i * p->c.row + j * p->c.col;
-                int64_t out = at.out + i * p->out.row + j * p->out.col;
-                int64_t n = UM_MIN(p->n - j, 64);
-                if (p->a.dtype == UM_F64)
-                    finish_f64(p, c, p->c.col, out, p->out.col, zero, n);
+                product_line line = {p, &at, i, j, UM_MIN(p->n - j, 64), false};
+                if (p->out.dtype == UM_I32)
+                    finish_int(&line, (const uint32_t *)(const void *)zero);
+                else if (p->out.dtype == UM_F64)
+                    finish_f64(&line, zero);
                 else
-                    finish_f32(p, c, p->c.col, out, p->out.col, (const float *)zero, n);
+                    finish_f32(&line, (const float *)(const void *)zero);
             }
     }
 }
@@ -144,6 +224,7 @@ static void run_scale(const product *p)
 typedef struct matmul_job {
     um_cpu_exec *exec;
     const product *p;
+    const forms *forms;
     int64_t tasks_a_batch; /* gemv: row_count rows each */
     int64_t row_count;
     int64_t batches_a_task; /* gemm of small matrices */
@@ -156,18 +237,14 @@ static void gemv_task(void *ctx, int64_t task, int32_t lane)
     product_at at = batch_at(p, task / job->tasks_a_batch);
     int64_t first = task % job->tasks_a_batch * job->row_count;
     int64_t end = UM_MIN(first + job->row_count, p->m);
-    void *scratch = um_cpu_scratch(job->exec, lane);
-    if (p->a.dtype == UM_F64)
-        gemv_rows_f64(p, &at, first, end, scratch);
-    else
-        gemv_rows_f32(p, &at, first, end, scratch);
+    job->forms->gemv_rows(p, &at, first, end, um_cpu_scratch(job->exec, lane));
 }
 
 static um_status run_gemv(um_cpu_exec *exec, const product *p)
 {
-    size_t bytes = p->a.dtype == UM_F64 ? gemv_scratch_bytes_f64(p) : gemv_scratch_bytes_f32(p);
+    matmul_job job = {.exec = exec, .p = p, .forms = forms_of(p), .row_count = p->m};
+    size_t bytes = job.forms->gemv_scratch_bytes(p);
     if (bytes) UM_TRY(um_cpu_scratch_reserve(exec, bytes));
-    matmul_job job = {.exec = exec, .p = p, .row_count = p->m};
     bool shared = p->batch_count * p->m * p->k >= GEMV_SHARED_WORK;
     if (shared) job.row_count = um_ceil_div(UM_MAX(GEMV_TASK_WORK / p->k, 1), 64) * 64;
     job.tasks_a_batch = um_ceil_div(p->m, job.row_count);
@@ -179,13 +256,10 @@ static um_status run_gemv(um_cpu_exec *exec, const product *p)
     return UM_OK;
 }
 
-static void gemm_one(um_cpu_exec *exec, const product *p, int64_t index, bool shared, int32_t lane)
+static void gemm_one(const matmul_job *job, int64_t index, bool shared, int32_t lane)
 {
-    product_at at = batch_at(p, index);
-    if (p->a.dtype == UM_F64)
-        gemm_run_f64(exec, p, &at, shared, lane);
-    else
-        gemm_run_f32(exec, p, &at, shared, lane);
+    product_at at = batch_at(job->p, index);
+    job->forms->gemm_run(job->exec, job->p, &at, shared, lane);
 }
 
 static void gemm_task(void *ctx, int64_t task, int32_t lane)
@@ -193,24 +267,22 @@ static void gemm_task(void *ctx, int64_t task, int32_t lane)
     const matmul_job *job = ctx;
     int64_t first = task * job->batches_a_task;
     int64_t end = UM_MIN(first + job->batches_a_task, job->p->batch_count);
-    for (int64_t i = first; i < end; i++) gemm_one(job->exec, job->p, i, false, lane);
+    for (int64_t i = first; i < end; i++) gemm_one(job, i, false, lane);
 }
 
 static um_status run_gemm(um_cpu_exec *exec, const product *p)
 {
     int64_t work = p->m * p->n * p->k;
     bool shared = work >= GEMM_SHARED_WORK;
-    UM_TRY(um_cpu_scratch_reserve(exec, p->a.dtype == UM_F64
-                                            ? gemm_scratch_bytes_f64(p, shared, exec->lanes)
-                                            : gemm_scratch_bytes_f32(p, shared, exec->lanes)));
-    matmul_job job = {.exec = exec, .p = p};
+    matmul_job job = {.exec = exec, .p = p, .forms = forms_of(p)};
+    UM_TRY(um_cpu_scratch_reserve(exec, job.forms->gemm_scratch_bytes(p, shared, exec->lanes)));
     job.batches_a_task = um_ceil_div(GEMM_SHARED_WORK / 4, work);
     if (shared)
-        for (int64_t i = 0; i < p->batch_count; i++) gemm_one(exec, p, i, true, 0);
+        for (int64_t i = 0; i < p->batch_count; i++) gemm_one(&job, i, true, 0);
     else if (p->batch_count * work >= GEMM_SHARED_WORK)
         um_cpu_parallel(exec, um_ceil_div(p->batch_count, job.batches_a_task), gemm_task, &job);
     else
-        for (int64_t i = 0; i < p->batch_count; i++) gemm_one(exec, p, i, false, 0);
+        for (int64_t i = 0; i < p->batch_count; i++) gemm_one(&job, i, false, 0);
     return UM_OK;
 }
 

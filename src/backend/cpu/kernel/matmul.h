@@ -1,5 +1,6 @@
 /* backend/cpu/kernel/matmul.h: one matmul op as the bodies (gemm_body.h, gemv_body.h) see it:
- * batches of out[m, n] = alpha * a[m, k] b[k, n] + beta * c[m, n]. Made by matmul.c. */
+ * batches of out[m, n] = scale * (act(alpha * a[m, k] b[k, n] + beta * c + bias) + residual). Made
+ * by matmul.c. */
 #ifndef UM_CPU_MATMUL_H
 #define UM_CPU_MATMUL_H
 
@@ -17,8 +18,14 @@ typedef struct matrix {
 
 typedef struct product {
     matrix a, b, c, out;
-    int64_t m, n, k;
-    double alpha, beta; /* beta 0: c is not there */
+    matrix bias, residual; /* data is NULL where there is none */
+    int64_t m, n, k;       /* 8-bit integers: k counts pairs, see matmul_int.h */
+    double alpha, beta;    /* beta 0: c is not there */
+    bool has_epilogue;     /* something below, or a bias or a residual */
+    bool k_is_odd;         /* 8-bit integers: the last pair is half empty */
+    um_dtype round_to;     /* UM_DTYPE_NONE, or what f32 operands are rounded to */
+    um_op_id activation;
+    double slope, scale; /* of elu and leaky_relu; 1 where nothing is scaled */
     int32_t batch_rank;
     int64_t batch_shape[MATMUL_BATCH_RANK];
     int64_t batch_count;
@@ -26,7 +33,24 @@ typedef struct product {
 
 /* Element (0, 0) of one batch in each matrix. */
 typedef struct product_at {
-    int64_t a, b, c, out;
+    int64_t a, b, c, out, bias, residual;
 } product_at;
+
+/* A line of n elements of out, from (row, col) along a row, or down a column. */
+typedef struct product_line {
+    const product *p;
+    const product_at *at;
+    int64_t row, col, n;
+    bool down;
+} product_line;
+
+static inline int64_t product_line_at(const product_line *line, const matrix *x, int64_t batch_at)
+{
+    return batch_at + line->row * x->row + line->col * x->col;
+}
+static inline int64_t product_line_step(const product_line *line, const matrix *x)
+{
+    return line->down ? x->row : x->col;
+}
 
 #endif
