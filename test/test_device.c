@@ -1,5 +1,5 @@
-/* Devices: specs, the registry, the memory map, moving bytes, dispatch, the null backend's record,
- * layers, sticky errors, and the whole under an allocator that fails at every call. Streams and
+/* Devices: specs, the registry, the memory map, moving bytes, dispatch, sticky errors, and the
+ * whole under an allocator that fails at every call. Layers are in test_layers.c. Streams and
  * threads are in test_stream.c. */
 #include "base/base.h"
 #include "device/device.h"
@@ -101,7 +101,8 @@ static void test_bad_specs(void)
         {"+trace", "no device is called \"\""},
         {"  ", "no device is called \"\""},
         {"cpu+", "no layer \"\""},
-        {"cpu+foo", "no layer \"foo\"; there is: trace, validate"},
+        {"cpu+foo", "no layer \"foo\"; there is: fault, record, trace, validate"},
+        {"cpu+trace=x", "the layer trace takes no parameters, got \"x\""},
         {"null+validate+validate+validate+validate+validate+validate+validate+validate+validate",
          "more than 8 layers"},
     };
@@ -457,160 +458,6 @@ static void test_sticky_error(void)
     um_device_release(device);
 }
 
-/* ---- the null backend's record and the layers ----------------------------------------------- */
-
-static void use_every_entry(um_device *device)
-{
-    um_stream *a, *b;
-    um_ptr ptr;
-    um_event event;
-    char bytes[16] = "";
-    um_caps caps = {.struct_size = sizeof caps};
-    CHECK_OK(um_device_caps(device, &caps));
-    CHECK_OK(um_stream_create(device, &a));
-    CHECK_OK(um_stream_create(device, &b));
-    CHECK_OK(um_alloc(device, 64, &ptr));
-    CHECK_OK(um_write(a, ptr, bytes, 16));
-    CHECK_OK(um_copy(a, ptr + 16, ptr, 16));
-    CHECK_OK(um_fill(a, ptr + 32, 16, bytes, 8));
-    um_op op = add_op(ptr + 32, ptr, ptr + 16, 4);
-    bool computes = strncmp(um_device_name(device), "null", 4) != 0;
-    CHECK(um_enqueue(a, &op) == (computes ? UM_OK : UM_UNSUPPORTED));
-    CHECK_OK(um_record(a, &event));
-    CHECK_OK(um_wait(b, event));
-    CHECK_OK(um_event_synchronize(event));
-    CHECK_OK(um_query(event));
-    CHECK_OK(um_stream_clear_error(a));
-    CHECK_OK(um_read(a, bytes, ptr, 16));
-    CHECK_OK(um_free(device, ptr));
-    um_stream_release(a);
-    um_stream_release(b);
-}
-
-static bool was_called(const char *entry, um_op_id op, uint64_t size_bytes)
-{
-    um_null_call call;
-    for (int64_t i = 0; um_null_call_get(i, &call) == UM_OK; i++) {
-        if (strcmp(call.entry, entry) == 0 && call.op == op && call.size_bytes == size_bytes) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void check_every_entry_called(void)
-{
-    static const char *const plain[] = {"open",  "close",       "caps",   "stream_create",
-                                        "free",  "synchronize", "record", "stream_destroy",
-                                        "query", "clear_error"};
-    for (size_t i = 0; i < UM_COUNT_OF(plain); i++) {
-        CHECK_MSG(was_called(plain[i], UM_OP_NONE, 0), "%s", plain[i]);
-    }
-    CHECK(was_called("alloc", UM_OP_NONE, 64) && was_called("write", UM_OP_NONE, 16));
-    CHECK(was_called("copy", UM_OP_NONE, 16) && was_called("fill", UM_OP_NONE, 16));
-    CHECK(was_called("read", UM_OP_NONE, 16) && was_called("wait", UM_OP_NONE, 0));
-    CHECK(was_called("supports", UM_OP_ADD, 0) && !was_called("enqueue", UM_OP_ADD, 0));
-}
-
-static void test_null_record(void)
-{
-    um_null_call call;
-    um_null_call_clear();
-    CHECK(um_null_call_count() == 0);
-    CHECK_FAILS(um_null_call_get(0, &call), UM_OUT_OF_RANGE, "call 0 of 0");
-    um_device *device = open_device("null");
-    use_every_entry(device);
-    for (int i = 0; i < 5000; i++) {
-        um_ptr ptr;
-        CHECK_OK(um_alloc(device, 1, &ptr));
-    }
-    um_device_release(device);
-    CHECK(um_null_call_count() > 10000);
-    CHECK_OK(um_null_call_get(4095, &call));
-    CHECK_FAILS(um_null_call_get(4096, &call), UM_OUT_OF_RANGE, "of 4096");
-    CHECK_FAILS(um_null_call_get(-1, &call), UM_OUT_OF_RANGE, "call -1");
-    CHECK_FAILS(um_null_call_get(0, NULL), UM_INVALID_ARGUMENT, "NULL");
-    um_null_call_clear();
-    device = open_device("null");
-    use_every_entry(device);
-    um_device_release(device);
-    check_every_entry_called();
-}
-
-static int64_t count_lines(const char *path, const char *text)
-{
-    char line[2048];
-    int64_t count = 0;
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file)) count += strstr(line, text) != NULL;
-    if (file) fclose(file);
-    return count;
-}
-
-static void test_layers_forward(void)
-{
-    char path[] = "/tmp/umbel_traceXXXXXX";
-    int fd = mkstemp(path);
-    CHECK(fd >= 0);
-    close(fd);
-    setenv("UMBEL_TRACE", path, 1);
-    um_null_call_clear();
-    um_device *device = open_device("null+validate+trace");
-    use_every_entry(device);
-    um_device_release(device);
-    check_every_entry_called();
-    CHECK(count_lines(path, "null:0+validate+trace ") == count_lines(path, ""));
-    CHECK(count_lines(path, "supports add f32[4] f32[4] -> f32[4]: no, null computes noth") == 1);
-    CHECK(count_lines(path, ": 16 bytes from 0x") == 2); /* copy, read */
-    CHECK(count_lines(path, "alloc 64 bytes") == 1 && count_lines(path, " close") == 1);
-    device = open_device("cpu+trace+validate");
-    use_every_entry(device);
-    um_device_release(device);
-    CHECK(count_lines(path, "cpu:0+trace+validate ") > 10);
-    CHECK(count_lines(path, ": add f32[4] f32[4] -> f32[4] -> OK") == 1);
-    unlink(path);
-
-    setenv("UMBEL_TRACE", "/nonexistent/trace", 1);
-    int64_t blocks = um_mem_live_count();
-    CHECK_FAILS(um_open("cpu+validate+trace", &device), UM_IO_ERROR, "/nonexistent/trace");
-    CHECK(um_last_error()->native_code != 0 && device == NULL);
-    CHECK(um_mem_live_count() == blocks);
-    unsetenv("UMBEL_TRACE");
-}
-
-/* A backend that breaks a rule, or a core that does, is found out: the entries are called past the
- * core's own checks. */
-static void test_validate_finds(void)
-{
-    um_device *device = open_device("null+validate");
-    um_driver driver = device->driver;
-    um_backend_stream *stream;
-    um_ptr ptr;
-    CHECK_OK(driver.table->stream_create(driver.device, &stream));
-    CHECK_OK(driver.table->alloc(driver.device, 64, &ptr));
-    CHECK_OK(driver.table->copy(stream, ptr, ptr + 32, 32));
-    CHECK_FAILS(driver.table->copy(stream, ptr, ptr + 16, 32), UM_INTERNAL,
-                "validate: copy: the ranges overlap");
-    CHECK_FAILS(driver.table->write(stream, ptr, "x", 1), UM_INTERNAL, "copy: the ranges overlap");
-    driver.table->free(driver.device, ptr);
-    driver.table->stream_destroy(stream);
-    um_device_release(device);
-
-    device = open_device("null+validate");
-    driver = device->driver;
-    driver.table->free(driver.device, 12345);
-    CHECK_FAILS(driver.table->alloc(driver.device, 1, &ptr), UM_INTERNAL, "freed twice?");
-    um_device_release(device);
-
-    device = open_device("null+validate");
-    driver = device->driver;
-    CHECK_OK(driver.table->stream_create(driver.device, &stream));
-    CHECK_FAILS(driver.table->query(stream, 7), UM_INTERNAL,
-                "query: ticket 7, the last given is 0");
-    driver.table->stream_destroy(stream);
-    um_device_release(device);
-}
-
 /* ---- an allocator that fails at call N ------------------------------------------------------- */
 
 /* A small program; the first failure ends it, and is returned. */
@@ -687,9 +534,6 @@ int main(void)
     TEST(test_enqueue);
     TEST(test_supports);
     TEST(test_sticky_error);
-    TEST(test_null_record);
-    TEST(test_layers_forward);
-    TEST(test_validate_finds);
     TEST(test_failing_allocator);
     return TEST_RESULT();
 }

@@ -69,27 +69,26 @@ typedef struct um_backend {
      * or input, so they may run in any order and side by side. count is 2 or more. NULL: the core
      * calls enqueue for each. */
     um_status (*enqueue_batch)(um_backend_stream *stream, int64_t count, const um_op *const *ops);
+
+    /* Optional: a stream that goes before those of a lower priority where not all can go at once. 0
+     * is stream_create's. NULL: all are equal. */
+    um_status (*stream_create_priority)(um_backend_device *device, int32_t priority,
+                                        um_backend_stream **out);
+    /* Optional: in stream order, of memory that either side may have in the host (an address as a
+     * um_ptr), and that stays there until it is done. Returns before. size >= 1; the ranges do not
+     * overlap. NULL: the core uses write, which takes a copy, or read, which waits. */
+    um_status (*copy_host)(um_backend_stream *stream, um_copy_kind kind, um_ptr dst, um_ptr src,
+                           uint64_t size_bytes);
+    /* Optional: calls fn(user, status), from any thread and with no lock held, when the work before
+     * is done: with UM_OK, or with the error that the stream has by then. Exactly once if it
+     * returns UM_OK, else never. NULL: the core waits for the stream and calls. */
+    um_status (*call)(um_backend_stream *stream, um_stream_fn fn, void *user);
 } um_backend;
 
 /* Records a failure as the calling thread's last error and returns code. backend and op may be
  * NULL. */
 UM_API um_status um_backend_fail(um_status code, const char *backend, const char *op,
                                  int32_t native_code, const char *format, ...) UM_PRINTF(5, 6);
-
-/* ---- the null backend's record, for people who test their dispatch logic -------------------- */
-
-typedef struct um_null_call {
-    char entry[16]; /* "alloc", "enqueue", ... */
-    um_op_id op;    /* enqueue only */
-    uint64_t size_bytes;
-} um_null_call;
-
-/* Calls recorded by the null backend since the last clear; at most 4096 are kept, the count goes
- * on. */
-UM_API int64_t um_null_call_count(void);
-/* OUT_OF_RANGE: index not kept. */
-UM_API UM_MUST_CHECK um_status um_null_call_get(int64_t index, um_null_call *out);
-UM_API void um_null_call_clear(void);
 
 #ifdef __cplusplus
 }

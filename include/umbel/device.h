@@ -171,9 +171,34 @@ UM_API UM_MUST_CHECK um_status um_copy(um_stream *stream, um_ptr dst, um_ptr src
 UM_API UM_MUST_CHECK um_status um_fill(um_stream *stream, um_ptr dst, uint64_t size_bytes,
                                        const void *pattern, uint32_t pattern_bytes);
 
+typedef int32_t um_copy_kind;
+enum {
+    UM_COPY_DEVICE_TO_DEVICE = 0, /* the stream's device, as um_copy */
+    UM_COPY_HOST_TO_DEVICE = 1,
+    UM_COPY_DEVICE_TO_HOST = 2,
+    UM_COPY_HOST_TO_HOST = 3
+};
+/* In stream order, without waiting. Of the host a um_ptr is the address; that memory stays valid,
+ * and what is read of it unchanged, until the stream has come so far. A device that cannot do so
+ * takes a copy (host to device) or waits (device to host). Ranges must not overlap; device memory
+ * is checked as by um_copy, host memory cannot be. INVALID_ARGUMENT: also NULL, and no such kind.
+ */
+UM_API UM_MUST_CHECK um_status um_copy_async(um_stream *stream, um_copy_kind kind, um_ptr dst,
+                                             um_ptr src, uint64_t size_bytes);
+/* From one device's memory to another's, in the order of the stream, which is of either. Does not
+ * wait where both have unified memory; otherwise the bytes go through the host, and the call
+ * returns when they are there. Work of other streams is not waited for (um_wait), and the other
+ * device's memory must not be freed before the stream has come so far. */
+UM_API UM_MUST_CHECK um_status um_copy_peer(um_stream *stream, um_device *dst_device, um_ptr dst,
+                                            um_device *src_device, um_ptr src, uint64_t size_bytes);
+
 /* ---- streams and events ------------------------------------------------------------------- */
 
 UM_API UM_MUST_CHECK um_status um_stream_create(um_device *device, UM_GIVE um_stream **out);
+/* Where not all streams can go at once, those of higher priority go first. 0 is um_stream_create's;
+ * the CPU knows -2 to 2, and takes what is beyond for the nearest. A device may not know any. */
+UM_API UM_MUST_CHECK um_status um_stream_create_priority(um_device *device, int32_t priority,
+                                                         UM_GIVE um_stream **out);
 /* Waits for its work. NULL is legal. */
 UM_API void um_stream_release(UM_TAKE um_stream *stream);
 UM_API um_device *um_stream_device(um_stream *stream);
@@ -191,6 +216,16 @@ UM_API UM_MUST_CHECK um_status um_synchronize(um_stream *stream);
 UM_API UM_MUST_CHECK um_status um_device_synchronize(um_device *device);
 /* Waits, returns the stream's error (or OK) and makes the stream usable again. */
 UM_API um_status um_stream_clear_error(um_stream *stream);
+
+/* Called once the work that the stream has now is done, from any thread, with no lock of Umbel
+ * held: with UM_OK, or with the error that the stream has by then. It may call anything that does
+ * not wait: um_alloc, um_free_async, um_enqueue and um_record on streams that no other thread uses
+ * then, but not on its own. Calls that wait fail in it with INVALID_ARGUMENT, and it must not
+ * release a stream or a device. */
+typedef void (*um_stream_fn)(void *user, um_status status);
+/* When it returns OK, fn is called exactly once; otherwise never. Does not wait, unless the device
+ * knows no other way. INVALID_ARGUMENT: a NULL. OUT_OF_MEMORY, or the stream's error. */
+UM_API UM_MUST_CHECK um_status um_stream_callback(um_stream *stream, um_stream_fn fn, void *user);
 
 /* ---- running an op ------------------------------------------------------------------------ */
 

@@ -7,6 +7,7 @@
 #include <umbel/compute.h>
 #include <umbel/device.h>
 #include <umbel/kernel.h>
+#include <umbel/layer.h>
 #include <umbel/llm.h>
 #include <umbel/op.h>
 #include <umbel/plugin.h>

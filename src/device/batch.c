@@ -127,14 +127,6 @@ done:
 
 /* ---- the call ------------------------------------------------------------------------------- */
 
-um_status um_table_enqueue_batch(const um_backend *table, um_backend_stream *stream, int64_t count,
-                                 const um_op *const *ops)
-{
-    if (table->enqueue_batch) return table->enqueue_batch(stream, count, ops);
-    for (int64_t i = 0; i < count; i++) UM_TRY(table->enqueue(stream, ops[i]));
-    return UM_OK;
-}
-
 /* The last error, with the op's place before it. */
 static um_status fail_at(int64_t index, int64_t count)
 {

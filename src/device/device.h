@@ -16,6 +16,7 @@
 
 #define UM_DEVICE_NAME_MAX   320 /* a spec is shorter, but for what "l0" stands for */
 #define UM_DEVICE_KIND_COUNT (UM_DEVICE_NULL + 1)
+#define UM_SPEC_LAYERS_MAX   8
 
 /* Memory that is free once its stream has come so far. */
 typedef struct um_pending_free {
@@ -44,9 +45,11 @@ typedef struct um_fallback_lane {
 } um_fallback_lane;
 
 struct um_device {
-    _Atomic int32_t refs; /* falls to 0 under the registry's mutex only */
-    um_device *next;      /* in the registry */
-    um_driver driver;     /* the outermost layer, or the backend */
+    _Atomic int32_t refs;                 /* falls to 0 under the registry's mutex only */
+    um_device *next;                      /* in the registry */
+    um_driver driver;                     /* the outermost layer, or the backend */
+    um_driver layers[UM_SPEC_LAYERS_MAX]; /* innermost first */
+    int32_t layer_count;
     um_device_ref ref;
     um_device_info info;
     char name[UM_DEVICE_NAME_MAX];
@@ -103,7 +106,6 @@ void um_registry_list(char *text, size_t text_size);
 
 /* ---- spec.c --------------------------------------------------------------------------------- */
 
-#define UM_SPEC_LAYERS_MAX 8
 #define UM_SPEC_PARAMS_MAX 64
 
 /* What a device spec says: the device, and the layers, innermost first. */
@@ -163,7 +165,11 @@ void um_memory_release(um_device *device);
 
 /* ---- stream.c ------------------------------------------------------------------------------- */
 
-um_status um_stream_open(um_device *device, bool device_owned, um_stream **out);
+um_status um_stream_open(um_device *device, int32_t priority, bool device_owned, um_stream **out);
+/* Whether the thread is in a stream's callback, which must not wait. */
+bool um_in_callback(void);
+/* INVALID_ARGUMENT: it is. */
+um_status um_may_wait(const char *who);
 /* Whether the event's work is done, or its stream gone; with `wait` it is. Leaves the last error
  * alone. */
 bool um_event_is_done(um_event event, bool wait);

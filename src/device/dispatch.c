@@ -25,14 +25,6 @@ const char *um_op_text(const um_op *op, char *text, size_t text_size)
     return text;
 }
 
-bool um_driver_supports(um_driver driver, const um_op *op, char *why, size_t why_size)
-{
-    if (why_size > 0) why[0] = 0;
-    if (driver.table->supports) return driver.table->supports(driver.device, op, why, why_size);
-    if (why_size > 0) snprintf(why, why_size, "%s runs no ops itself", driver.table->name);
-    return false;
-}
-
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static bool writes_nothing(const um_op *op)

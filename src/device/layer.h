@@ -32,14 +32,23 @@ typedef struct um_layer {
 /* "add f32[4] f32[4] -> f32[4]" into text; returns text. */
 const char *um_op_text(const um_op *op, char *text, size_t text_size);
 
-/* Whether the driver runs the op itself. why (may be NULL) gets the reason if not, else "". */
-bool um_driver_supports(um_driver driver, const um_op *op, char *why, size_t why_size);
-
 /* INVALID_ARGUMENT: an output of one op overlaps a view of another (batch.c). */
 um_status um_ops_check_independent(int64_t count, const um_op *const *ops);
 
-/* Through the table's enqueue_batch, or one by one where it has none (batch.c). */
+/* ---- optional.c: entries, or what does instead where there is none --------------------------- */
+
+/* Whether the driver runs the op itself. why (may be NULL) gets the reason if not, else "". */
+bool um_driver_supports(um_driver driver, const um_op *op, char *why, size_t why_size);
+/* One by one. */
 um_status um_table_enqueue_batch(const um_backend *table, um_backend_stream *stream, int64_t count,
                                  const um_op *const *ops);
+/* Of no priority. */
+um_status um_driver_stream_create(um_driver driver, int32_t priority, um_backend_stream **out);
+/* After waiting. */
+um_status um_table_call(const um_backend *table, um_backend_stream *stream, um_stream_fn fn,
+                        void *user);
+/* By write, read or a call. */
+um_status um_table_copy_host(const um_backend *table, um_backend_stream *stream, um_copy_kind kind,
+                             um_ptr dst, um_ptr src, uint64_t size_bytes);
 
 #endif

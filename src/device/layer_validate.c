@@ -151,13 +151,14 @@ static bool validate_supports(um_backend_device *d, const um_op *op, char *why, 
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-static um_status validate_stream_create(um_backend_device *d, um_backend_stream **out)
+static um_status validate_stream_create_priority(um_backend_device *d, int32_t priority,
+                                                 um_backend_stream **out)
 {
     *out = NULL;
     UM_TRY(unbroken(d));
     um_backend_stream *s = um_mem_zalloc(sizeof *s);
     if (!s) return UM_FAIL(UM_OUT_OF_MEMORY, "validate: no memory for a stream");
-    um_status status = d->inner.table->stream_create(d->inner.device, &s->inner);
+    um_status status = um_driver_stream_create(d->inner, priority, &s->inner);
     if (status != UM_OK) {
         um_mem_free(s);
         return status;
@@ -168,6 +169,11 @@ static um_status validate_stream_create(um_backend_device *d, um_backend_stream 
     um_mutex_unlock(&d->mutex);
     *out = s;
     return UM_OK;
+}
+
+static um_status validate_stream_create(um_backend_device *d, um_backend_stream **out)
+{
+    return validate_stream_create_priority(d, 0, out);
 }
 
 static void validate_stream_destroy(um_backend_stream *s)
@@ -222,6 +228,31 @@ static um_status validate_copy(um_backend_stream *s, um_ptr dst, um_ptr src, uin
         return broken(s->device, "copy: the ranges overlap");
     }
     return s->device->inner.table->copy(s->inner, dst, src, size_bytes);
+}
+
+static um_status validate_copy_host(um_backend_stream *s, um_copy_kind kind, um_ptr dst, um_ptr src,
+                                    uint64_t size_bytes)
+{
+    um_backend_device *d = s->device;
+    UM_TRY(unbroken(d));
+    if (kind < UM_COPY_DEVICE_TO_DEVICE || kind > UM_COPY_HOST_TO_HOST) {
+        return broken(d, "copy_host: kind %d", kind);
+    }
+    bool to_host = kind == UM_COPY_DEVICE_TO_HOST || kind == UM_COPY_HOST_TO_HOST;
+    bool from_host = kind == UM_COPY_HOST_TO_DEVICE || kind == UM_COPY_HOST_TO_HOST;
+    if (!to_host) UM_TRY(check_range(d, dst, size_bytes, "copy_host to"));
+    if (!from_host) UM_TRY(check_range(d, src, size_bytes, "copy_host from"));
+    if (size_bytes == 0 || (dst > src ? dst - src : src - dst) < size_bytes) {
+        return broken(d, "copy_host: %llu bytes, or the ranges overlap", (ull)size_bytes);
+    }
+    return um_table_copy_host(d->inner.table, s->inner, kind, dst, src, size_bytes);
+}
+
+static um_status validate_call(um_backend_stream *s, um_stream_fn fn, void *user)
+{
+    UM_TRY(unbroken(s->device));
+    if (!fn) return broken(s->device, "call: no function");
+    return um_table_call(s->device->inner.table, s->inner, fn, user);
 }
 
 static um_status validate_fill(um_backend_stream *s, um_ptr dst, uint64_t size_bytes,
@@ -360,16 +391,19 @@ static const um_backend table = {
     .alloc = validate_alloc,
     .free = validate_free,
     .stream_create = validate_stream_create,
+    .stream_create_priority = validate_stream_create_priority,
     .stream_destroy = validate_stream_destroy,
     .write = validate_write,
     .read = validate_read,
     .copy = validate_copy,
+    .copy_host = validate_copy_host,
     .fill = validate_fill,
     .record = validate_record,
     .wait = validate_wait,
     .query = validate_query,
     .synchronize = validate_synchronize,
     .clear_error = validate_clear_error,
+    .call = validate_call,
     .supports = validate_supports,
     .enqueue = validate_enqueue,
     .enqueue_batch = validate_enqueue_batch,

@@ -52,6 +52,7 @@ static bool take_pending(um_device *device, const um_pending_free *item)
 void um_memory_reclaim(um_device *device, bool wait)
 {
     um_pending_free item;
+    if (um_in_callback()) return; /* a stream that failed is waited for */
     while (oldest_pending(device, &item) && um_event_is_done(item.event, wait)) {
         if (take_pending(device, &item)) {
             device->driver.table->free(device->driver.device, item.ptr);
@@ -100,6 +101,7 @@ static um_status backend_alloc(um_device *device, uint64_t size_bytes, um_ptr *o
     um_error saved = *um_last_error();
     um_status status = driver.table->alloc(driver.device, size_bytes, out);
     if (status != UM_OUT_OF_MEMORY || !oldest_pending(device, &item)) return status;
+    if (um_in_callback()) return status;
     um_memory_reclaim(device, true);
     um_fail_again(&saved);
     return driver.table->alloc(driver.device, size_bytes, out);
@@ -152,6 +154,7 @@ um_status um_free(um_device *device, um_ptr ptr)
 {
     if (ptr == 0) return UM_OK;
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_free: device is NULL");
+    UM_TRY(um_may_wait("um_free"));
     uint64_t size_bytes;
     UM_TRY(unmap(device, ptr, &size_bytes, "um_free"));
     um_error saved = *um_last_error();
@@ -208,10 +211,8 @@ bool um_memory_holds(um_device *device, um_ptr first, uint64_t size_bytes)
            size_bytes <= held - UM_MIN(held, first - base);
 }
 
-static um_status check_range(um_stream *stream, um_ptr ptr, uint64_t size_bytes, const char *who)
+static um_status check_memory(um_device *device, um_ptr ptr, uint64_t size_bytes, const char *who)
 {
-    if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "%s: stream is NULL", who);
-    um_device *device = stream->device;
     um_mutex_lock(&device->mutex);
     bool ok = size_bytes == 0 || um_memory_holds(device, ptr, size_bytes);
     um_mutex_unlock(&device->mutex);
@@ -219,6 +220,19 @@ static um_status check_range(um_stream *stream, um_ptr ptr, uint64_t size_bytes,
     return UM_FAIL(UM_INVALID_ARGUMENT,
                    "%s: %llu bytes at 0x%llx are not inside one live allocation of %s", who,
                    (ull)size_bytes, (ull)ptr, device->name);
+}
+
+static um_status check_apart(um_ptr dst, um_ptr src, uint64_t size_bytes, const char *who)
+{
+    if ((dst > src ? dst - src : src - dst) >= size_bytes) return UM_OK;
+    return UM_FAIL(UM_INVALID_ARGUMENT, "%s: %llu bytes at 0x%llx and at 0x%llx overlap", who,
+                   (ull)size_bytes, (ull)dst, (ull)src);
+}
+
+static um_status check_range(um_stream *stream, um_ptr ptr, uint64_t size_bytes, const char *who)
+{
+    if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "%s: stream is NULL", who);
+    return check_memory(stream->device, ptr, size_bytes, who);
 }
 
 um_status um_write(um_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes)
@@ -232,6 +246,7 @@ um_status um_write(um_stream *stream, um_ptr dst, const void *src, uint64_t size
 um_status um_read(um_stream *stream, void *dst, um_ptr src, uint64_t size_bytes)
 {
     UM_TRY(check_range(stream, src, size_bytes, "um_read"));
+    UM_TRY(um_may_wait("um_read"));
     if (size_bytes == 0) return um_synchronize(stream);
     if (!dst) return UM_FAIL(UM_INVALID_ARGUMENT, "um_read: dst is NULL");
     um_status status = stream->device->driver.table->read(stream->handle, dst, src, size_bytes);
@@ -244,12 +259,88 @@ um_status um_copy(um_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes
     UM_TRY(check_range(stream, dst, size_bytes, "um_copy: to"));
     UM_TRY(check_range(stream, src, size_bytes, "um_copy: from"));
     if (size_bytes == 0) return UM_OK;
-    if ((dst > src ? dst - src : src - dst) < size_bytes) {
-        return UM_FAIL(UM_INVALID_ARGUMENT, "um_copy: %llu bytes at 0x%llx and at 0x%llx overlap",
-                       (ull)size_bytes, (ull)dst, (ull)src);
-    }
+    UM_TRY(check_apart(dst, src, size_bytes, "um_copy"));
     return stream->device->driver.table->copy(stream->handle, dst, src, size_bytes);
 }
+
+/* ---- asynchronous copies --------------------------------------------------------------------- */
+
+/* One side of a copy. */
+static um_status check_side(um_device *device, bool is_host, um_ptr ptr, uint64_t size_bytes,
+                            const char *who)
+{
+    if (!is_host) return check_memory(device, ptr, size_bytes, who);
+    if (ptr != 0 && ptr <= UINTPTR_MAX - size_bytes) return UM_OK;
+    return UM_FAIL(UM_INVALID_ARGUMENT, "%s: %llu bytes of host memory at 0x%llx", who,
+                   (ull)size_bytes, (ull)ptr);
+}
+
+um_status um_copy_async(um_stream *stream, um_copy_kind kind, um_ptr dst, um_ptr src,
+                        uint64_t size_bytes)
+{
+    if (kind == UM_COPY_DEVICE_TO_DEVICE) return um_copy(stream, dst, src, size_bytes);
+    if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "um_copy_async: stream is NULL");
+    if (kind < UM_COPY_DEVICE_TO_DEVICE || kind > UM_COPY_HOST_TO_HOST) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_copy_async: there is no kind %d", kind);
+    }
+    if (size_bytes == 0) return UM_OK;
+    um_device *device = stream->device;
+    const um_backend *table = device->driver.table;
+    UM_TRY(
+        check_side(device, kind != UM_COPY_HOST_TO_DEVICE, dst, size_bytes, "um_copy_async: to"));
+    UM_TRY(
+        check_side(device, kind != UM_COPY_DEVICE_TO_HOST, src, size_bytes, "um_copy_async: from"));
+    UM_TRY(check_apart(dst, src, size_bytes, "um_copy_async"));
+    if (!table->copy_host) UM_TRY(um_may_wait("um_copy_async"));
+    return um_table_copy_host(table, stream->handle, kind, dst, src, size_bytes);
+}
+
+/* Through the host: the stream's own side in its order, the other side by a stream of its own. */
+static um_status copy_by_host(um_stream *stream, um_device *other, bool to_other, um_ptr dst,
+                              um_ptr src, uint64_t size_bytes)
+{
+    um_stream *there = NULL;
+    UM_TRY(um_may_wait("um_copy_peer"));
+    void *host = um_mem_alloc((size_t)size_bytes);
+    if (!host) {
+        return UM_FAIL(UM_OUT_OF_MEMORY, "um_copy_peer: no memory for %llu bytes on their way",
+                       (ull)size_bytes);
+    }
+    um_status status = um_stream_create(other, &there);
+    if (status == UM_OK && !to_other) status = um_synchronize(stream); /* what it writes there */
+    if (status == UM_OK) status = um_read(to_other ? stream : there, host, src, size_bytes);
+    if (status == UM_OK) status = um_write(to_other ? there : stream, dst, host, size_bytes);
+    if (status == UM_OK) status = um_synchronize(there);
+    um_stream_release(there);
+    um_mem_free(host);
+    return status;
+}
+
+um_status um_copy_peer(um_stream *stream, um_device *dst_device, um_ptr dst, um_device *src_device,
+                       um_ptr src, uint64_t size_bytes)
+{
+    if (!stream || !dst_device || !src_device) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_copy_peer: %s is NULL",
+                       !stream       ? "stream"
+                       : !dst_device ? "dst_device"
+                                     : "src_device");
+    }
+    um_device *own = stream->device, *other = own == dst_device ? src_device : dst_device;
+    if (own != dst_device && own != src_device) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_copy_peer: the stream is of %s, not of %s or %s",
+                       own->name, dst_device->name, src_device->name);
+    }
+    if (dst_device == src_device) return um_copy(stream, dst, src, size_bytes);
+    if (size_bytes == 0) return UM_OK;
+    UM_TRY(check_memory(dst_device, dst, size_bytes, "um_copy_peer: to"));
+    UM_TRY(check_memory(src_device, src, size_bytes, "um_copy_peer: from"));
+    bool unified = own->info.features & other->info.features & UM_FEATURE_UNIFIED_MEMORY;
+    if (!unified) return copy_by_host(stream, other, own == src_device, dst, src, size_bytes);
+    um_copy_kind kind = own == dst_device ? UM_COPY_HOST_TO_DEVICE : UM_COPY_DEVICE_TO_HOST;
+    return um_table_copy_host(own->driver.table, stream->handle, kind, dst, src, size_bytes);
+}
+
+/* ---- filling -------------------------------------------------------------------------------- */
 
 /* The pattern's bytes as a number, first byte lowest. */
 static uint64_t pattern_value(const uint8_t *bytes, uint32_t count)

@@ -35,6 +35,7 @@ static um_status open_driver(um_device *device, const um_spec *spec)
             return status;
         }
         driver = (um_driver){layer->table, wrapped};
+        device->layers[device->layer_count++] = driver;
     }
     device->driver = driver;
     return UM_OK;

@@ -78,12 +78,12 @@ static void unpin(um_stream *stream)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-um_status um_stream_open(um_device *device, bool device_owned, um_stream **out)
+um_status um_stream_open(um_device *device, int32_t priority, bool device_owned, um_stream **out)
 {
     *out = NULL;
     um_stream *stream = um_mem_zalloc(sizeof *stream);
     if (!stream) return UM_FAIL(UM_OUT_OF_MEMORY, "um_stream_create: no memory");
-    um_status status = device->driver.table->stream_create(device->driver.device, &stream->handle);
+    um_status status = um_driver_stream_create(device->driver, priority, &stream->handle);
     if (status == UM_OK && !stream->handle)
         status = UM_FAIL(UM_INTERNAL, "um_stream_create: %s makes a stream and gives none",
                          device->name);
@@ -99,12 +99,17 @@ um_status um_stream_open(um_device *device, bool device_owned, um_stream **out)
     return UM_OK;
 }
 
-um_status um_stream_create(um_device *device, um_stream **out)
+um_status um_stream_create_priority(um_device *device, int32_t priority, um_stream **out)
 {
     if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_stream_create: out is NULL");
     *out = NULL;
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_stream_create: device is NULL");
-    return um_stream_open(device, false, out);
+    return um_stream_open(device, priority, false, out);
+}
+
+um_status um_stream_create(um_device *device, um_stream **out)
+{
+    return um_stream_create_priority(device, 0, out);
 }
 
 /* Waits without a sound: an error stays in the stream. */
@@ -125,6 +130,50 @@ void um_stream_release(um_stream *stream)
 
 um_device *um_stream_device(um_stream *stream) { return stream ? stream->device : NULL; }
 
+/* ---- callbacks ------------------------------------------------------------------------------ */
+
+static _Thread_local bool in_callback;
+
+bool um_in_callback(void) { return in_callback; }
+
+typedef struct callback {
+    um_stream_fn fn;
+    void *user;
+} callback;
+
+um_status um_may_wait(const char *who)
+{
+    if (!in_callback) return UM_OK;
+    return UM_FAIL(UM_INVALID_ARGUMENT, "%s: it waits, which a stream's callback must not", who);
+}
+
+static void run_callback(void *user, um_status status)
+{
+    callback own = *(callback *)user;
+    um_error saved = *um_last_error();
+    um_mem_free(user);
+    in_callback = true;
+    own.fn(own.user, status);
+    in_callback = false;
+    um_fail_again(&saved); /* the thread may be in a call of its own */
+}
+
+um_status um_stream_callback(um_stream *stream, um_stream_fn fn, void *user)
+{
+    if (!stream || !fn) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_stream_callback: %s is NULL",
+                       stream ? "fn" : "stream");
+    }
+    callback *own = um_mem_alloc(sizeof *own);
+    if (!own) return UM_FAIL(UM_OUT_OF_MEMORY, "um_stream_callback: no memory to note it");
+    *own = (callback){fn, user};
+    const um_backend *table = stream->device->driver.table;
+    um_status status = table->call ? UM_OK : um_may_wait("um_stream_callback");
+    if (status == UM_OK) status = um_table_call(table, stream->handle, run_callback, own);
+    if (status != UM_OK) um_mem_free(own);
+    return status;
+}
+
 /* ---- waiting -------------------------------------------------------------------------------- */
 
 static um_status no_stream(const char *who)
@@ -135,6 +184,7 @@ static um_status no_stream(const char *who)
 um_status um_synchronize(um_stream *stream)
 {
     if (!stream) return no_stream("um_synchronize");
+    UM_TRY(um_may_wait("um_synchronize"));
     um_status status = stream->device->driver.table->synchronize(stream->handle, UINT64_MAX);
     um_memory_reclaim(stream->device, false);
     return status;
@@ -163,6 +213,7 @@ um_status um_streams_synchronize(um_device *device)
 um_status um_device_synchronize(um_device *device)
 {
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_device_synchronize: device is NULL");
+    UM_TRY(um_may_wait("um_device_synchronize"));
     um_status status = um_streams_synchronize(device);
     um_memory_reclaim(device, false);
     return status;
@@ -171,6 +222,7 @@ um_status um_device_synchronize(um_device *device)
 um_status um_stream_clear_error(um_stream *stream)
 {
     if (!stream) return no_stream("um_stream_clear_error");
+    UM_TRY(um_may_wait("um_stream_clear_error"));
     wait_quietly(stream, UINT64_MAX);
     return stream->device->driver.table->clear_error(stream->handle);
 }
@@ -195,9 +247,13 @@ um_status um_wait(um_stream *stream, um_event event)
     um_stream *other = pin(event);
     if (!other) return UM_OK;
     const um_backend *table = other->device->driver.table;
-    um_status status = other->device == stream->device
-                           ? table->wait(stream->handle, other->handle, event.ticket)
-                           : table->synchronize(other->handle, event.ticket);
+    um_status status = UM_OK;
+    if (other->device == stream->device) {
+        status = table->wait(stream->handle, other->handle, event.ticket);
+    } else {
+        status = um_may_wait("um_wait");
+        if (status == UM_OK) status = table->synchronize(other->handle, event.ticket);
+    }
     unpin(other);
     return status;
 }
@@ -213,6 +269,7 @@ um_status um_query(um_event event)
 
 um_status um_event_synchronize(um_event event)
 {
+    UM_TRY(um_may_wait("um_event_synchronize"));
     um_stream *stream = pin(event);
     if (!stream) return UM_OK;
     um_status status = stream->device->driver.table->synchronize(stream->handle, event.ticket);

@@ -32,7 +32,7 @@ static um_status context_make(um_device *device, void **out)
     context->device = device;
     UM_TRY_OR(um_mutex_init(&context->lock), fail);
     UM_TRY_OR(um_mutex_init(&context->pool_lock), fail_lock);
-    UM_TRY_OR(um_stream_open(device, true, &context->stream), fail_pool_lock);
+    UM_TRY_OR(um_stream_open(device, 0, true, &context->stream), fail_pool_lock);
     *out = context;
     return UM_OK;
 fail_pool_lock:

@@ -28,6 +28,7 @@ int32_t um_cpu_pool_threads(const um_cpu_pool *pool);
  * once at a time. */
 typedef struct um_cpu_job {
     void (*fn)(struct um_cpu_job *job);
+    int32_t priority; /* higher goes first; of equal ones the first to come */
     struct um_cpu_job *next;
 } um_cpu_job;
 void um_cpu_pool_submit(um_cpu_pool *pool, um_cpu_job *job);

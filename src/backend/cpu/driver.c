@@ -128,9 +128,17 @@ static void cpu_free(um_backend_device *device, um_ptr ptr)
     um_mem_free((void *)(uintptr_t)ptr);
 }
 
+static um_status cpu_stream_create_priority(um_backend_device *device, int32_t priority,
+                                            um_backend_stream **out)
+{
+    enum { FURTHEST = 2 }; /* any number would do; few are enough */
+    priority = UM_MAX(-FURTHEST, UM_MIN(priority, FURTHEST));
+    return um_cpu_stream_create(device->pool, priority, out);
+}
+
 static um_status cpu_stream_create(um_backend_device *device, um_backend_stream **out)
 {
-    return um_cpu_stream_create(device->pool, out);
+    return cpu_stream_create_priority(device, 0, out);
 }
 
 static bool cpu_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
@@ -164,4 +172,7 @@ const um_backend um_backend_cpu = {
     .supports = cpu_supports,
     .enqueue = um_cpu_stream_enqueue,
     .enqueue_batch = um_cpu_stream_enqueue_batch,
+    .stream_create_priority = cpu_stream_create_priority,
+    .copy_host = um_cpu_stream_copy_host,
+    .call = um_cpu_stream_call,
 };

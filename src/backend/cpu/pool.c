@@ -32,7 +32,7 @@ struct um_cpu_pool {
     um_cond wake; /* workers without work */
     um_cond done; /* callers of um_cpu_parallel whose helpers are not back yet */
     /* all below under mutex */
-    um_cpu_job *job_first, *job_last;
+    um_cpu_job *job_first; /* by priority, falling */
     int32_t job_count;
     parallel *loops;
     _Atomic uint32_t
@@ -184,14 +184,11 @@ static void call_workers_and_unlock(um_cpu_pool *pool, int32_t wanted)
 
 void um_cpu_pool_submit(um_cpu_pool *pool, um_cpu_job *job)
 {
-    job->next = NULL;
     um_mutex_lock(&pool->mutex);
-    if (pool->job_first) {
-        pool->job_last->next = job;
-    } else {
-        pool->job_first = job;
-    }
-    pool->job_last = job;
+    um_cpu_job **link = &pool->job_first;
+    while (*link && (*link)->priority >= job->priority) link = &(*link)->next;
+    job->next = *link;
+    *link = job;
     pool->job_count++;
     call_workers_and_unlock(pool, pool->job_count);
 }

@@ -31,7 +31,8 @@ typedef enum record_kind {
     RECORD_COPY,
     RECORD_FILL,
     RECORD_WAIT,
-    RECORD_BATCH
+    RECORD_BATCH,
+    RECORD_CALL
 } record_kind;
 
 typedef struct op_record {
@@ -70,6 +71,12 @@ typedef struct wait_record {
     um_backend_stream *other; /* a reference */
     uint64_t ticket;
 } wait_record;
+
+typedef struct call_record {
+    um_cpu_record head;
+    um_stream_fn fn;
+    void *user;
+} call_record;
 
 /* Somebody who waits for a ticket: a stream that is parked, or a host thread that sleeps. */
 typedef struct watch {
@@ -284,9 +291,18 @@ static void run_fill(const fill_record *record)
     memcpy(dst + i, pattern, (size_t)(record->size_bytes - i));
 }
 
+/* Also after a failure. */
+static void run_call(um_backend_stream *s, const call_record *record)
+{
+    um_error error = {.code = UM_OK};
+    (void)ticket_failed(s, UINT64_MAX, &error);
+    record->fn(record->user, error.code);
+}
+
 static void run_record(um_backend_stream *s, const um_cpu_record *record)
 {
     const void *at = record;
+    if (record->kind != RECORD_CALL && has_failed(s)) return;
     switch ((record_kind)record->kind) {
     case RECORD_OP: run_op(s, at); break;
     case RECORD_WRITE: {
@@ -311,6 +327,7 @@ static void run_record(um_backend_stream *s, const um_cpu_record *record)
         if (um_cpu_batch_run(((const batch_record *)at)->batch, &s->exec) != UM_OK)
             set_error(s, um_last_error());
         break;
+    case RECORD_CALL: run_call(s, at); break;
     }
 }
 
@@ -353,10 +370,8 @@ static void drain(um_backend_stream *s, uint64_t ticket, int64_t linger_ns)
 {
     um_cpu_record *record;
     while (completed(s) < ticket && (record = next_record(s, linger_ns))) {
-        if (!has_failed(s)) {
-            if (held_back(s, record)) return;
-            run_record(s, record);
-        }
+        if (!has_failed(s) && held_back(s, record)) return;
+        run_record(s, record);
         drop_record(record);
         finish(s, record);
     }
@@ -430,7 +445,7 @@ static int64_t bytes_weight(uint64_t size_bytes)
 
 /* ---- the entries ---------------------------------------------------------------------------- */
 
-um_status um_cpu_stream_create(um_cpu_pool *pool, um_backend_stream **out)
+um_status um_cpu_stream_create(um_cpu_pool *pool, int32_t priority, um_backend_stream **out)
 {
     *out = NULL;
     um_backend_stream *s = um_mem_alloc_aligned(sizeof *s, _Alignof(um_backend_stream));
@@ -440,6 +455,7 @@ um_status um_cpu_stream_create(um_cpu_pool *pool, um_backend_stream **out)
     UM_TRY_OR(um_cond_init(&s->cond), fail_cond);
     UM_TRY_OR(um_cpu_queue_init(&s->queue), fail_queue);
     s->job.fn = run_job;
+    s->job.priority = priority;
     s->exec = (um_cpu_exec){.pool = pool, .lanes = um_cpu_pool_threads(pool)};
     atomic_init(&s->watch_ticket, UINT64_MAX);
     atomic_init(&s->refs, 1);
@@ -523,6 +539,25 @@ um_status um_cpu_stream_copy(um_backend_stream *s, um_ptr dst, um_ptr src, uint6
     record->src = src;
     record->size_bytes = size_bytes;
     publish(s, bytes_weight(size_bytes));
+    return UM_OK;
+}
+
+/* Here all memory is the host's. */
+um_status um_cpu_stream_copy_host(um_backend_stream *s, um_copy_kind kind, um_ptr dst, um_ptr src,
+                                  uint64_t size_bytes)
+{
+    (void)kind;
+    return um_cpu_stream_copy(s, dst, src, size_bytes);
+}
+
+um_status um_cpu_stream_call(um_backend_stream *s, um_stream_fn fn, void *user)
+{
+    void *at;
+    UM_TRY(reserve(s, RECORD_CALL, sizeof(call_record), &at));
+    call_record *record = at;
+    record->fn = fn;
+    record->user = user;
+    publish(s, WAKE_WEIGHT); /* it must come, though nobody waits */
     return UM_OK;
 }
 

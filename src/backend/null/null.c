@@ -1,5 +1,5 @@
-/* The null backend: has memory and streams in name, runs no op, and records each call. It is the
- * template for a new backend:
+/* The null backend: has memory and streams in name and runs no op. It is the template for a new
+ * backend:
  *
  *   1. Copy this folder to src/backend/<name>/ and rename `null` in it.
  *   2. Add UM_BACKEND(<name>) to src/device/backends.def, at its place in the order of preference.
@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <umbel/backend.h>
 
-#define CALLS_KEPT 4096
-
 struct um_backend_device {
     um_mutex mutex;
     um_ptr next_ptr; /* addresses are never used twice, so a stale one is always noticed */
@@ -28,57 +26,8 @@ struct um_backend_stream {
     uint64_t ticket; /* the last one given */
 };
 
-/* ---- the record ----------------------------------------------------------------------------- */
-
-static struct {
-    um_mutex mutex;
-    int64_t count;
-    um_null_call call[CALLS_KEPT];
-} calls = {.mutex = UM_MUTEX_INIT};
-
-static void record_call(const char *entry, um_op_id op, uint64_t size_bytes)
-{
-    um_mutex_lock(&calls.mutex);
-    if (calls.count < CALLS_KEPT) {
-        um_null_call *call = &calls.call[calls.count];
-        *call = (um_null_call){.op = op, .size_bytes = size_bytes};
-        snprintf(call->entry, sizeof call->entry, "%s", entry);
-    }
-    calls.count++;
-    um_mutex_unlock(&calls.mutex);
-}
-
-int64_t um_null_call_count(void)
-{
-    um_mutex_lock(&calls.mutex);
-    int64_t count = calls.count;
-    um_mutex_unlock(&calls.mutex);
-    return count;
-}
-
-um_status um_null_call_get(int64_t index, um_null_call *out)
-{
-    if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_null_call_get: out is NULL");
-    *out = (um_null_call){.entry = ""};
-    um_mutex_lock(&calls.mutex);
-    int64_t kept = UM_MIN(calls.count, CALLS_KEPT);
-    if (index >= 0 && index < kept) *out = calls.call[index];
-    um_mutex_unlock(&calls.mutex);
-    if (index >= 0 && index < kept) return UM_OK;
-    return UM_FAIL(UM_OUT_OF_RANGE, "um_null_call_get: call %lld of %lld", (long long)index,
-                   (long long)kept);
-}
-
-void um_null_call_clear(void)
-{
-    um_mutex_lock(&calls.mutex);
-    calls.count = 0;
-    um_mutex_unlock(&calls.mutex);
-}
-
 /* ---- devices -------------------------------------------------------------------------------- */
 
-/* Neither these two nor the record's own functions are recorded: um_open looks at every backend. */
 static um_status null_enumerate(int32_t *count, char *why, size_t why_size)
 {
     *count = 1; /* with none: 0, and in why what was looked for and not found */
@@ -91,7 +40,7 @@ static um_status null_describe(int32_t ordinal, um_device_info *out)
     out->kind = UM_DEVICE_NULL;
     out->ordinal = ordinal;
     snprintf(out->backend, sizeof out->backend, "null");
-    snprintf(out->name, sizeof out->name, "records calls, computes nothing");
+    snprintf(out->name, sizeof out->name, "computes nothing");
     return UM_OK;
 }
 
@@ -106,14 +55,12 @@ static um_status null_open(int32_t ordinal, um_backend_device **out)
         return um_status_last();
     }
     device->next_ptr = (um_ptr)1 << 40;
-    record_call("open", UM_OP_NONE, 0);
     *out = device;
     return UM_OK;
 }
 
 static void null_close(um_backend_device *device)
 {
-    record_call("close", UM_OP_NONE, 0);
     um_mutex_destroy(&device->mutex);
     um_mem_free(device);
 }
@@ -122,9 +69,8 @@ static void null_close(um_backend_device *device)
 static um_status null_caps(um_backend_device *device, um_caps *out)
 {
     (void)device;
-    record_call("caps", UM_OP_NONE, 0);
     out->kind = UM_DEVICE_NULL;
-    snprintf(out->name, sizeof out->name, "records calls, computes nothing");
+    snprintf(out->name, sizeof out->name, "computes nothing");
     for (um_dtype dtype = UM_F64; dtype <= UM_BOOL; dtype++) out->storage |= (uint32_t)1 << dtype;
     out->arithmetic = 0; /* dtypes that kernels compute on: here is no kernel */
     out->compute_units = 1;
@@ -137,7 +83,6 @@ static um_status null_caps(um_backend_device *device, um_caps *out)
 /* Aligned to 64. An address no memory stands behind is legal: nobody but this backend uses it. */
 static um_status null_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out)
 {
-    record_call("alloc", UM_OP_NONE, size_bytes);
     *out = 0;
     um_mutex_lock(&device->mutex);
     bool fits = size_bytes < ((uint64_t)1 << 62) - device->next_ptr;
@@ -151,64 +96,50 @@ static um_status null_alloc(um_backend_device *device, uint64_t size_bytes, um_p
                            (unsigned long long)size_bytes);
 }
 
-static void null_free(um_backend_device *device, um_ptr ptr)
-{
-    (void)device, (void)ptr;
-    record_call("free", UM_OP_NONE, 0);
-}
+static void null_free(um_backend_device *device, um_ptr ptr) { (void)device, (void)ptr; }
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
 static um_status null_stream_create(um_backend_device *device, um_backend_stream **out)
 {
     (void)device;
-    record_call("stream_create", UM_OP_NONE, 0);
     *out = um_mem_zalloc(sizeof **out);
     if (*out) return UM_OK;
     return um_backend_fail(UM_OUT_OF_MEMORY, "null", NULL, 0, "null: no memory for a stream");
 }
 
-static void null_stream_destroy(um_backend_stream *stream)
-{
-    record_call("stream_destroy", UM_OP_NONE, 0);
-    um_mem_free(stream);
-}
+static void null_stream_destroy(um_backend_stream *stream) { um_mem_free(stream); }
 
 /* src is the caller's again on return, so a backend that is not done with it copies it. */
 static um_status null_write(um_backend_stream *stream, um_ptr dst, const void *src,
                             uint64_t size_bytes)
 {
-    (void)stream, (void)dst, (void)src;
-    record_call("write", UM_OP_NONE, size_bytes);
+    (void)stream, (void)dst, (void)src, (void)size_bytes;
     return UM_OK;
 }
 
 static um_status null_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t size_bytes)
 {
     (void)stream, (void)src;
-    record_call("read", UM_OP_NONE, size_bytes);
     memset(dst, 0, (size_t)size_bytes);
     return UM_OK;
 }
 
 static um_status null_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)
 {
-    (void)stream, (void)dst, (void)src;
-    record_call("copy", UM_OP_NONE, size_bytes);
+    (void)stream, (void)dst, (void)src, (void)size_bytes;
     return UM_OK;
 }
 
 static um_status null_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes,
                            uint64_t pattern, uint32_t pattern_bytes)
 {
-    (void)stream, (void)dst, (void)pattern, (void)pattern_bytes;
-    record_call("fill", UM_OP_NONE, size_bytes);
+    (void)stream, (void)dst, (void)size_bytes, (void)pattern, (void)pattern_bytes;
     return UM_OK;
 }
 
 static um_status null_record(um_backend_stream *stream, uint64_t *ticket)
 {
-    record_call("record", UM_OP_NONE, 0);
     *ticket = ++stream->ticket;
     return UM_OK;
 }
@@ -217,7 +148,6 @@ static um_status null_record(um_backend_stream *stream, uint64_t *ticket)
 static um_status null_wait(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket)
 {
     (void)stream, (void)other, (void)ticket;
-    record_call("wait", UM_OP_NONE, 0);
     return UM_OK;
 }
 
@@ -225,14 +155,12 @@ static um_status null_wait(um_backend_stream *stream, um_backend_stream *other, 
 static um_status null_query(um_backend_stream *stream, uint64_t ticket)
 {
     (void)stream, (void)ticket;
-    record_call("query", UM_OP_NONE, 0);
     return UM_OK;
 }
 
 static um_status null_synchronize(um_backend_stream *stream, uint64_t ticket)
 {
     (void)stream, (void)ticket;
-    record_call("synchronize", UM_OP_NONE, 0);
     return UM_OK;
 }
 
@@ -241,7 +169,6 @@ static um_status null_synchronize(um_backend_stream *stream, uint64_t ticket)
 static um_status null_clear_error(um_backend_stream *stream)
 {
     (void)stream;
-    record_call("clear_error", UM_OP_NONE, 0);
     return UM_OK;
 }
 
@@ -250,8 +177,7 @@ static um_status null_clear_error(um_backend_stream *stream)
 /* Says why not, always. */
 static bool null_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
 {
-    (void)device;
-    record_call("supports", op->id, 0);
+    (void)device, (void)op;
     if (why_size > 0) snprintf(why, why_size, "null computes nothing");
     return false;
 }
@@ -260,7 +186,6 @@ static bool null_supports(um_backend_device *device, const um_op *op, char *why,
 static um_status null_enqueue(um_backend_stream *stream, const um_op *op)
 {
     (void)stream;
-    record_call("enqueue", op->id, 0);
     return um_backend_fail(UM_UNSUPPORTED, "null", um_op_name(op->id), 0,
                            "null: %s: null computes nothing", um_op_name(op->id));
 }
