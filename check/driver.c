@@ -55,10 +55,10 @@ bool um_check_matches(const char *pattern, const char *op_name, const char *case
 
 /* ---- which cases there are ------------------------------------------------------------------- */
 
-static bool has_values(const um_sample *sample)
+static bool has_fill(const um_sample *sample, um_fill_kind fill)
 {
     for (int32_t k = 0; k < sample->op.in_count; k++)
-        if (sample->fill[k] == UM_FILL_VALUES) return true;
+        if (sample->fill[k] == fill) return true;
     return false;
 }
 
@@ -73,8 +73,9 @@ static bool round_applies(const um_sample *sample, um_round round)
 {
     bool special = round == UM_ROUND_SPECIALS || round == UM_ROUND_RARE;
     if (round == UM_ROUND_RANDOM) return true;
-    if (round == UM_ROUND_BAD_INDEX) return um_oracle_index_input(sample->op.id) >= 0;
-    return has_values(sample) && !(special && sample->no_specials);
+    if (round == UM_ROUND_BAD_INDEX)
+        return um_oracle_takes_indices(sample->op.id) && has_fill(sample, UM_FILL_INDICES);
+    return has_fill(sample, UM_FILL_VALUES) && !(special && sample->no_specials);
 }
 
 /* Scalars have nothing to transpose or to turn; ops without inputs nothing to slice. */

@@ -111,12 +111,13 @@ um_status um_oracle_random(const um_op *op, const um_array *in, const um_array *
                            um_expect *const *expect);
 um_status um_oracle_quant(const um_op *op, const um_array *in, const um_array *out,
                           um_expect *const *expect);
-/* The input that holds indices, out of range or not, or -1; whether one of them is, so that the
- * stream fails. */
-int32_t um_oracle_index_input(um_op_id op);
-bool um_oracle_has_bad_index(const um_op *op, const um_array *in);
 um_status um_oracle_attention(const um_op *op, const um_array *in, const um_array *out,
-                              um_expect *expect);
+                              um_expect *const *expect);
+/* Whether the op takes indices or lengths, which may be out of range; whether one of them is, so
+ * that the stream fails. */
+bool um_oracle_takes_indices(um_op_id op);
+bool um_oracle_has_bad_index(const um_op *op, const um_array *in);
+bool um_oracle_has_bad_length(const um_op *op, const um_array *in); /* attention's part of that */
 um_status um_oracle_conv(const um_op *op, const um_array *in, const um_array *out,
                          um_expect *expect);
 um_status um_oracle_resize(const um_op *op, const um_array *in, const um_array *out,

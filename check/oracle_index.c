@@ -8,7 +8,13 @@
 /* ---- which index is good ------------------------------------------------------------------------
  */
 
-int32_t um_oracle_index_input(um_op_id op)
+static bool is_attention(um_op_id op)
+{
+    return op == UM_OP_ATTENTION || op == UM_OP_ATTENTION_BACKWARD;
+}
+
+/* The input that holds indices, or -1. */
+static int32_t index_input(um_op_id op)
 {
     switch (op) {
     case UM_OP_EMBEDDING:
@@ -49,9 +55,12 @@ static bool is_good(const um_op *op, const um_array *indices, int64_t position)
     return indices->item[position].i >= 0 && indices->item[position].i < limit_at(op, position);
 }
 
+bool um_oracle_takes_indices(um_op_id op) { return is_attention(op) || index_input(op) >= 0; }
+
 bool um_oracle_has_bad_index(const um_op *op, const um_array *in)
 {
-    int32_t input = um_oracle_index_input(op->id);
+    if (is_attention(op->id)) return um_oracle_has_bad_length(op, in);
+    int32_t input = index_input(op->id);
     for (int64_t i = 0; input >= 0 && i < in[input].count; i++)
         if (!is_good(op, &in[input], i)) return true;
     return false;

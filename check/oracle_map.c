@@ -288,9 +288,9 @@ um_expect um_oracle_map_float(um_op_id op, um_dtype work, const long double *x, 
 /* ---- a fused program ------------------------------------------------------------------------- */
 
 typedef struct map_state {
-    long double value[UM_OP_MAX_INPUTS + UM_MAP_MAX_INSTS];
-    double err[UM_OP_MAX_INPUTS + UM_MAP_MAX_INSTS];
-    um_num num[UM_OP_MAX_INPUTS + UM_MAP_MAX_INSTS];
+    long double value[UM_MAP_MAX_INPUTS + UM_MAP_MAX_INSTS];
+    double err[UM_MAP_MAX_INPUTS + UM_MAP_MAX_INSTS];
+    um_num num[UM_MAP_MAX_INPUTS + UM_MAP_MAX_INSTS];
     bool loose;
 } map_state;
 
@@ -397,7 +397,7 @@ static um_expect map_element(const um_op *op, const um_array *in, const um_num *
 um_status um_oracle_map(const um_op *op, const um_array *in, const um_array *out, um_expect *expect)
 {
     for (int64_t i = 0; i < out->count; i++) {
-        um_num x[UM_OP_MAX_INPUTS];
+        um_num x[UM_MAP_MAX_INPUTS];
         for (int k = 0; k < op->in_count; k++) x[k] = in[k].item[find_source(&in[k], out, i)];
         expect[i] =
             op->id == UM_OP_MAP ? run_program(op, x, in, out->dtype) : map_element(op, in, x);

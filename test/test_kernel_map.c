@@ -549,11 +549,11 @@ static void test_program_int(void)
 static void test_program_full(void)
 {
     enum { N = 777 };
-    static double in[UM_OP_MAX_INPUTS][N], y[N];
+    static double in[UM_MAP_MAX_INPUTS][N], y[N];
     um_map_program program = {.dtype = UM_F64, .inst_count = UM_MAP_MAX_INSTS};
     um_op op = program_op(&program, UM_F64, y, N);
-    op.in_count = UM_OP_MAX_INPUTS;
-    for (int v = 0; v < UM_OP_MAX_INPUTS; v++) {
+    op.in_count = UM_MAP_MAX_INPUTS;
+    for (int v = 0; v < UM_MAP_MAX_INPUTS; v++) {
         for (int i = 0; i < N; i++) in[v][i] = v + i;
         op.in[v] = reversed(view_1d(in[v], UM_F64, N), 0);
     }

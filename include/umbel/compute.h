@@ -138,6 +138,51 @@ UM_API UM_MUST_CHECK um_status um_conv2d_forward(um_stream *stream, const um_con
                                                  const um_view *x, const um_view *w,
                                                  const um_view *bias, const um_view *y);
 
+/* ---- attention --------------------------------------------------------------------------------
+ */
+
+/* q [B,H,Sq,D], k [B,Hkv,Sk,D], v [B,Hkv,Sk,Dv], H a multiple of Hkv: query head h goes with k's
+ * head h / (H / Hkv). The rest may be NULL. */
+typedef struct um_attention_inputs {
+    const um_view *q, *k, *v;
+    const um_view *mask; /* [B|1,H|1,Sq,Sk]: bool, true = attend; or of q's dtype, added to the
+                            scores, where -inf masks as false does */
+    const um_view *key_lengths, *query_lengths; /* [B], i32 or i64: how many keys and queries of a
+                                                   sequence exist */
+    const um_view
+        *sinks; /* [H], f32 or q's dtype: a score in each row's softmax that has no value */
+} um_attention_inputs;
+/* out [B,H,Sq,Dv] = softmax(cap(scale q k^T) + mask) v over the keys that the query sees. lse
+ * [B,H,Sq], f32 (f64 for f64), or NULL: log(sum(exp(scores))), the sink's among them. f64, f32,
+ * f16, bf16, in f32 (f64) inside; no Sq x Sk is ever stored. desc may be NULL: all zeros.
+ *
+ * Positions: key j is at j; query i at i (top-left), or at i + key length - query length
+ * (bottom-right: the last query at the last key, of each sequence's own lengths, as flash-attention
+ * and cuDNN have it). Causal: keys up to the query's position; a window: the last so many of those,
+ * also without causal, then bottom-right. Without either a query sees each key that exists.
+ * A key that is not seen does not exist: a NaN in it, its value or its score reaches nothing. A
+ * query that sees none, and one beyond the query length, gives out = 0, and lse = -inf or its sink.
+ * NaN and infinities otherwise follow IEEE: a row with a score of +inf, or of none but -inf, is
+ * NaN.
+ *
+ * INVALID_ARGUMENT: dtypes or shapes that do not fit, a scale, softcap or window that is negative
+ * or not finite (scale may be negative). A length on the device that is not in 0 .. Sk (Sq) counts
+ * as the nearest that is, and the stream's error becomes OUT_OF_RANGE. */
+UM_API UM_MUST_CHECK um_status um_attention_forward(um_stream *stream,
+                                                    const um_attention_desc *desc,
+                                                    const um_attention_inputs *in,
+                                                    const um_view *out, const um_view *lse);
+/* Shaped as what they are gradients of, and of its dtype; they overwrite. mask (of a float mask;
+ * summed over what it is broadcast to) and sinks may be NULL: not wanted. */
+typedef struct um_attention_grads {
+    const um_view *q, *k, *v, *mask, *sinks;
+} um_attention_grads;
+/* From dout, and the forward call's desc, inputs, out and lse. Scores are computed again, tile by
+ * tile. Where no key is seen all gradients are 0. The same bits for any number of threads. */
+UM_API UM_MUST_CHECK um_status um_attention_backward(
+    um_stream *stream, const um_attention_desc *desc, const um_attention_inputs *in,
+    const um_view *out, const um_view *lse, const um_view *dout, const um_attention_grads *grads);
+
 /* ---- indices ------------------------------------------------------------------------------------
  */
 

@@ -13,8 +13,9 @@ extern "C" {
 #endif
 
 #define UM_MAX_RANK       8
-#define UM_OP_MAX_INPUTS  8
-#define UM_OP_MAX_OUTPUTS 4
+#define UM_OP_MAX_INPUTS  10
+#define UM_OP_MAX_OUTPUTS 5
+#define UM_MAP_MAX_INPUTS 8 /* of a fused elementwise program */
 #define UM_MAP_MAX_INSTS  24
 
 /* An address in some device's memory. Arithmetic on it counts bytes; any address inside a live
@@ -118,6 +119,15 @@ typedef struct um_resize_desc {
     int32_t align_corners;
 } um_resize_desc;
 
+typedef struct um_attention_desc {
+    double scale;   /* 0: 1 / sqrt(D) */
+    int32_t causal; /* UM_CAUSAL_NONE, _BOTTOM_RIGHT, _TOP_LEFT */
+    int32_t reserved;
+    int64_t window; /* 0: none; else a query sees that many keys up to and including its own
+                       position, and none after it: bottom-right without `causal` */
+    double softcap; /* 0: none; else scores become softcap * tanh(score / softcap) */
+} um_attention_desc;
+
 /* The attributes of each op. Ops that are not named here have none. */
 typedef union um_attrs {
     struct {
@@ -161,15 +171,8 @@ typedef union um_attrs {
         int32_t layout; /* UM_ROPE_INTERLEAVED: pairs (2i, 2i+1); HALF_SPLIT: (i, i + dims/2) */
         int32_t dims;   /* leading dims that turn, even; 0: all of D */
     } rope;
-    struct {
-        double scale; /* 0: 1 / sqrt(D) */
-        int32_t causal;
-        int32_t reserved;
-        int64_t window; /* 0: none; else a query sees that many keys up to and including its own
-                           position */
-        double softcap; /* 0: none; else scores become softcap * tanh(score / softcap) */
-    } attention;
-    um_conv_desc conv; /* conv, conv_backward_data, conv_backward_filter */
+    um_attention_desc attention; /* attention and its backward */
+    um_conv_desc conv;           /* conv, conv_backward_data, conv_backward_filter */
     struct {
         int32_t axis; /* gather, scatter, index_select, index_add; negative counts from the back */
         um_scatter_mode mode; /* scatter, scatter_nd: UM_SCATTER_ASSIGN, ... */
@@ -203,7 +206,8 @@ typedef union um_attrs {
 /* Inputs of MAP ops have the output's shape and one dtype (where: a bool condition first; map: any
  * dtypes); an input is broadcast by strides of 0. */
 /* Trailing outputs that an op has beyond the first are optional: out_count says how many are
- * wanted. */
+ * wanted. An input or output in the middle of the list is left out as a view of rank 1 and size 0.
+ */
 typedef struct um_op {
     um_op_id id;
     int32_t in_count;

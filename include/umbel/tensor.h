@@ -182,12 +182,6 @@ typedef struct um_rope_desc {
 UM_API UM_GIVE um_tensor *um_rope(UM_TAKE um_tensor *x, UM_TAKE um_tensor *ids,
                                   const um_rope_desc *desc);
 
-typedef struct um_attention_desc {
-    double scale;   /* 0: 1 / sqrt(D) */
-    int32_t causal; /* UM_CAUSAL_NONE, _BOTTOM_RIGHT, _TOP_LEFT */
-    int64_t window; /* 0: none */
-    double softcap; /* 0: none */
-} um_attention_desc;
 /* q [B,H,Sq,D], k [B,Hkv,Sk,D], v [B,Hkv,Sk,Dv], H a multiple of Hkv -> [B,H,Sq,Dv]. mask may be
  * NULL: bool (true = attend) or float (added), [B|1,H|1,Sq,Sk]. A row that sees no key gives 0.
  * desc NULL: all zero. */

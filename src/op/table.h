@@ -106,14 +106,19 @@ const um_op_row *um_op_get_row(um_op_id id);
  * output's: the op has no inputs, or only indices (one_hot). */
 int32_t um_op_main_input(um_op_id id);
 
-/* Optional inputs in the middle of the list are left out as a view of no elements, um_view_none. */
+/* Optional inputs and outputs in the middle of the list are left out as a view of no elements,
+ * um_view_none. */
 static inline um_view um_view_none(um_dtype dtype)
 {
     return (um_view){.dtype = dtype, .rank = 1, .shape = {0}, .stride = {1}};
 }
+static inline bool um_view_is_none(const um_view *view)
+{
+    return view->rank == 1 && view->shape[0] == 0;
+}
 static inline bool um_op_has_input(const um_op *op, int32_t index)
 {
-    return index < op->in_count && !(op->in[index].rank == 1 && op->in[index].shape[0] == 0);
+    return index < op->in_count && !um_view_is_none(&op->in[index]);
 }
 
 /* "f32[64,128]" into text (for messages); returns text. */

@@ -64,7 +64,7 @@ void um_fuse_plan(um_tensor *root)
             int32_t more_insts, more_inputs;
             own_size(x, &more_insts, &more_inputs);
             if (insts + more_insts > UM_MAP_MAX_INSTS ||
-                inputs - 1 + more_inputs > UM_OP_MAX_INPUTS)
+                inputs - 1 + more_inputs > UM_MAP_MAX_INPUTS)
                 continue;
             insts += more_insts;
             inputs += more_inputs - 1;

@@ -130,12 +130,7 @@ um_tensor *um_attention(um_tensor *q, um_tensor *k, um_tensor *v, um_tensor *mas
                         const um_attention_desc *desc)
 {
     um_attrs attrs = {.attention = {.scale = 0}};
-    if (desc) {
-        attrs.attention.scale = desc->scale;
-        attrs.attention.causal = desc->causal;
-        attrs.attention.window = desc->window;
-        attrs.attention.softcap = desc->softcap;
-    }
+    if (desc) attrs.attention = *desc;
     return um_node_op(UM_OP_ATTENTION, &attrs, UM_DTYPE_NONE, mask ? 4 : 3,
                       (um_tensor *[]){q, k, v, mask});
 }

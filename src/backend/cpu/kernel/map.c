@@ -16,7 +16,7 @@ enum {
     TILE_MAX = 8192,    /* elements */
     ROW_MIN = 64,       /* shorter rows share tiles */
     PIECE = 64,
-    VALUE_MAX = UM_OP_MAX_INPUTS + UM_MAP_MAX_INSTS,
+    VALUE_MAX = UM_MAP_MAX_INPUTS + UM_MAP_MAX_INSTS,
     DIRECT = -1 /* instead of a slot: the tensor's own memory */
 };
 

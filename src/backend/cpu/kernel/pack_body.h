@@ -1,5 +1,5 @@
 /* backend/cpu/kernel/pack_body.h: packing the slivers that tile_body.h takes, for one REAL type
- * (real.h). Included by matmul.c, conv.c and attention.c. */
+ * (real.h). Included by matmul.c, conv.c, attention.c and attention_grad.c. */
 #undef TURN_SIZE
 #define TURN_SIZE                                                                                  \
     (16 / (int64_t)sizeof(REAL)) /* a square turned at once; a 16-byte vector a side */

@@ -1,5 +1,5 @@
 /* backend/cpu/kernel/tile_body.h: the register tile of matrix products for one REAL type (real.h,
- * matmul_int.h). Included by matmul.c, conv.c and attention.c.
+ * matmul_int.h). Included by matmul.c, conv.c, attention.c and attention_grad.c.
  *
  * Layout (BLIS's): a sliver of A is TILE_ROWS rows, a sliver of B is TILE_COLS columns; both store,
  * for each k, that many elements next to each other, 0 where the matrix ends. */
