@@ -26,7 +26,8 @@
  *
  * Races: two invocations of a work-group touch one element of a memory between two barriers, one of
  * them writes and not both are atomic: undefined. A 32-bit word of a buffer of 8- or 16-bit
- * elements counts as one element when it is stored to: one invocation owns it.
+ * elements counts as one element when it is stored to: one invocation owns it. Two work-groups of a
+ * launch race likewise on an element of a buffer, from the launch's begin to its end.
  */
 #ifndef UMBEL_KERNEL_H
 #define UMBEL_KERNEL_H
@@ -202,7 +203,8 @@ UM_API UM_MUST_CHECK um_status um_kernel_parse(const char *text, UM_GIVE um_kern
 /* ---- the interpreter ----------------------------------------------------------------------------
  */
 
-/* Memory of a buffer parameter, on the host; index 0 of the parameter is the first byte. */
+/* Memory of a buffer parameter, on the host; index 0 of the parameter is the first byte. At a
+ * multiple of 16 bytes. Buffers may overlap; the rules on races hold for what they share. */
 typedef struct um_kernel_buffer {
     void *data;
     uint64_t size_bytes;
@@ -222,7 +224,13 @@ typedef struct um_kernel_run {
  * group in lock-step; the meaning of the IR. OUT_OF_RANGE: an access past the end of a memory;
  * INVALID_ARGUMENT: wrong parameters, or what the IR forbids: a misaligned vector access, a value
  * read before it was written, a race, a division by 0, a barrier that not all reach; TIMEOUT: the
- * step limit. Each names the instruction and the invocation. OUT_OF_MEMORY. */
+ * step limit. Each names the instruction and the invocation. OUT_OF_MEMORY. What a run that fails
+ * had stored stays.
+ *
+ * Fragments are of any size here, and lie as on no device, so that a kernel that relies on a layout
+ * fails: of a matrix whose elements are numbered row by row (role B: column by column), element f
+ * is item f / L of lane f % L of the L invocations of the subgroup; frag_count may differ between
+ * them. What a shuffle up or down gives without a source is all bits set. */
 UM_API UM_MUST_CHECK um_status um_kernel_interpret(const um_kernel *kernel,
                                                    const um_kernel_run *run);
 
