@@ -231,7 +231,7 @@ static void run_fill(const um_op *op)
 }
 
 /* y = alpha a b + beta c over the last two axes, the others in step. c is the third input, if there
- * is one, and read only when beta is not 0; a and b are not read when alpha is 0. */
+ * is one (of y's shape), and read only when beta is not 0; a and b are not read when alpha is 0. */
 static void run_matmul(const um_op *op)
 {
     const um_view *a = &op->in[0], *b = &op->in[1], *y = &op->out[0];
@@ -249,19 +249,28 @@ static void run_matmul(const um_op *op)
             sum += (double)*at(a, ia) * (double)*at(b, ib);
         }
         sum = k > 0 ? alpha * sum : 0;
-        if (op->in_count > 2 && beta != 0) sum += beta * (double)*at(&op->in[2], index);
+        if (op->in_count > 2 && op->in[2].rank == y->rank && beta != 0)
+            sum += beta * (double)*at(&op->in[2], index);
         *at(y, index) = (float)sum;
     } while (next(y, index));
 }
 
 /* ---- the table of ops, which supports and enqueue both read, so that they cannot disagree --- */
 
+/* What an op may have at most: later versions add inputs and attributes, which this file does not
+ * know and so must not pass over. */
 static const struct {
     um_op_id id;
     void (*run)(const um_op *op);
+    int32_t in_count_max;
+    size_t attrs_bytes;
 } kernels[] = {
-    {UM_OP_ADD, run_map},  {UM_OP_MUL, run_map},   {UM_OP_RELU, run_map},
-    {UM_OP_COPY, run_map}, {UM_OP_FILL, run_fill}, {UM_OP_MATMUL, run_matmul},
+    {UM_OP_ADD, run_map, 2, 0},
+    {UM_OP_MUL, run_map, 2, 0},
+    {UM_OP_RELU, run_map, 1, 0},
+    {UM_OP_COPY, run_map, 1, 0},
+    {UM_OP_FILL, run_fill, 0, 2 * sizeof(int64_t)},
+    {UM_OP_MATMUL, run_matmul, 3, 2 * sizeof(double)},
 };
 
 static bool all_f32(const um_op *op)
@@ -271,15 +280,26 @@ static bool all_f32(const um_op *op)
     return op->out[0].dtype == UM_F32;
 }
 
+/* NULL: it runs. */
+static const char *why_not(const um_op *op)
+{
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        if (kernels[i].id != op->id) continue;
+        if (!all_f32(op)) return "it computes in f32 only";
+        bool known = op->in_count <= kernels[i].in_count_max && op->out_count == 1 &&
+                     um_attrs_end_at(op, kernels[i].attrs_bytes);
+        return known ? NULL : "it does not know all of the op's inputs and attributes";
+    }
+    return "it runs add, mul, relu, copy, fill and matmul only";
+}
+
 /* Why not, in words: that is what people see. Pointers are not to be looked at here. */
 static bool toy_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
 {
     (void)device;
-    const char *reason = "it runs add, mul, relu, copy, fill and matmul only";
-    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (kernels[i].id == op->id) reason = all_f32(op) ? "" : "it computes in f32 only";
-    if (why_size > 0) snprintf(why, why_size, "%s", reason);
-    return !*reason;
+    const char *reason = why_not(op);
+    if (why_size > 0) snprintf(why, why_size, "%s", reason ? reason : "");
+    return !reason;
 }
 
 /* Returns before the op has run, on a real device: then *op is the caller's again, so it is copied.

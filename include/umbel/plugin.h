@@ -6,8 +6,9 @@
  * grows at its end. What the other side does not have reads as zero: a host function it lacks is
  * NULL, so is a backend's entry. Fields past the end of what the reader knows must be zero, and
  * next is NULL: no extension exists yet. A change of meaning raises UM_PLUGIN_ABI. um_op, um_view,
- * um_device_info and um_caps are part of it; new ops have new ids, which an older plugin refuses in
- * supports.
+ * um_device_info and um_caps are part of it. New ops have new ids, and an op may get more optional
+ * inputs, outputs and attributes: supports refuses ids, counts and attributes that it does not know
+ * (um_attrs_end_at).
  *
  * A plugin is code that runs in this process: load only what you trust. What it returns is checked
  * (sizes, names, counts, pointers to its structs), but a library that crashes takes the process
@@ -31,6 +32,16 @@ extern "C" {
     ((size_t)((const char *)&(pointer)->field - (const char *)(pointer)) +                         \
          sizeof((pointer)->field) <=                                                               \
      (size_t)(pointer)->struct_size)
+
+/* Whether the op's attributes behind the first known_bytes are all zero, as those that did not
+ * exist yet are. */
+static inline bool um_attrs_end_at(const um_op *op, size_t known_bytes)
+{
+    const unsigned char *bytes = (const unsigned char *)&op->attrs;
+    size_t i = known_bytes;
+    while (i < sizeof op->attrs && bytes[i] == 0) i++;
+    return i == sizeof op->attrs;
+}
 
 /* ---- for people who write a plugin ---------------------------------------------------------- */
 

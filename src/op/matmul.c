@@ -204,7 +204,7 @@ static void sample_attrs(const matmul_row *row, um_dtype dtype, um_sample *sampl
         return;
     }
     attrs->matmul.activation = row->activation;
-    attrs->matmul.a = 0.25;
+    if (row->activation) attrs->matmul.a = 0.25;
     attrs->matmul.scale = row->scale;
     if (dtype == UM_F32) attrs->matmul.round_to = row->round_to;
 }

@@ -42,8 +42,8 @@ typedef struct v1_view {
 typedef struct v1_op {
     int32_t id, in_count, out_count, reserved;
     int64_t attrs[10];
-    v1_view out[4];
-    v1_view in[8];
+    v1_view out[5];
+    v1_view in[10];
 } v1_op;
 
 typedef struct v1_device_info {
