@@ -19,6 +19,81 @@
 extern "C" {
 #endif
 
+/* ---- matrix products --------------------------------------------------------------------------
+ */
+
+enum { UM_COLUMN_MAJOR = 0, UM_ROW_MAJOR = 1 };
+enum { UM_NO_TRANS = 0, UM_TRANS = 1, UM_CONJ_TRANS = 2 }; /* the last two are one for reals */
+enum { UM_BIAS_OF_ROWS = 0, UM_BIAS_OF_COLUMNS = 1 };
+
+/* What is done to alpha op(A) op(B) + beta C before it is rounded and stored. Where bias or
+ * residual is 0 there is none. */
+typedef struct um_gemm_epilogue {
+    um_ptr bias;         /* m numbers, one for each row, or n, one for each column */
+    um_dtype bias_type;  /* 0: C's; or f32 where that is a narrower float */
+    int32_t bias_axis;   /* UM_BIAS_OF_ROWS, UM_BIAS_OF_COLUMNS */
+    um_op_id activation; /* an elementwise op of one float: UM_OP_RELU, UM_OP_GELU, ...; 0: none */
+    double a;            /* slope of UM_OP_ELU and UM_OP_LEAKY_RELU */
+    um_ptr residual;     /* m x n in the desc's layout */
+    um_dtype residual_type; /* as bias_type */
+    int64_t ld_residual;
+    double scale;                         /* 0: 1 */
+    int64_t stride_bias, stride_residual; /* strided batches only; 0: the same for all */
+} um_gemm_epilogue;
+
+/* D = scale * (activation(alpha op(A) op(B) + beta C + bias) + residual), where op(A) is m x k,
+ * op(B) k x n, C and D m x n. Types: f64, f32; f16 or bf16, C of that type or f32; 8-bit floats
+ * (E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ; A and B may differ), C f32, f16, bf16, or their one type; i8
+ * and u8 in any mixture, C i32, where everything wraps, alpha and beta are integers, and there is
+ * no activation and no scale. Floats add up in f32 (f64), and the result is rounded once.
+ *
+ * beta = 0: C is not read. alpha = 0 or k = 0: A and B are not read, nor are their pointers looked
+ * at. m = 0 or n = 0: OK, and no pointer is looked at. Leading dimensions count elements from a
+ * column to the next (row-major: from a row to the next); the padding in between is not touched,
+ * and the last column needs only its rows. INVALID_ARGUMENT: a negative size, a leading dimension
+ * smaller than 1 or its column (k = 0 or not), sizes that overflow 64 bits, a type that is not
+ * named here, memory outside one live allocation, D (or C, where it is the result) overlapping A, B
+ * or bias, or overlapping C or residual other than exactly. */
+typedef struct um_gemm_desc {
+    um_dtype a_type, b_type, c_type; /* b 0: A's; c (and D) 0: A's, i32 for integers */
+    um_dtype round_to; /* 0, or f16, bf16 or an 8-bit float: A and B of f32 are rounded to it (by
+                          um_convert's rules) and multiplied and added up in f32 */
+    int32_t layout;    /* of all matrices */
+    int32_t trans_a, trans_b; /* UM_NO_TRANS, ... */
+    int64_t m, n, k;
+    double alpha, beta;
+    um_ptr a, b, c;
+    int64_t lda, ldb, ldc;
+    um_ptr d; /* 0: the result goes to C; else C is only read, and only where beta is not 0 */
+    int64_t ldd;
+    int64_t stride_a, stride_b, stride_c, stride_d; /* strided batches only: elements from a matrix
+                                                       to the next; 0 repeats an input */
+    const um_gemm_epilogue *epilogue;               /* may be NULL */
+} um_gemm_desc;
+UM_API UM_MUST_CHECK um_status um_gemm(um_stream *stream, const um_gemm_desc *desc);
+
+/* batch_count products whose matrices lie the strides apart. INVALID_ARGUMENT, further: results
+ * that overlap each other (stride_c 0). */
+UM_API UM_MUST_CHECK um_status um_gemm_strided_batched(um_stream *stream, const um_gemm_desc *desc,
+                                                       int64_t batch_count);
+
+/* Host arrays of batch_count pointers each, read during the call. a and b may be NULL where they
+ * are not read, d where the results go to c, c where it is neither read nor the result, bias and
+ * residual where there is none, or the epilogue's pointer is for all. */
+typedef struct um_gemm_pointers {
+    const um_ptr *a, *b, *c, *d;
+    const um_ptr *bias, *residual;
+} um_gemm_pointers;
+/* batch_count products of one shape in one launch; the desc's a, b, c, d are not looked at. As with
+ * um_enqueue_batch none runs unless all are right: a result must not overlap another product's
+ * result or input. */
+UM_API UM_MUST_CHECK um_status um_gemm_batched(um_stream *stream, const um_gemm_desc *desc,
+                                               int64_t batch_count,
+                                               const um_gemm_pointers *pointers);
+/* Products of any shapes and types in one launch; otherwise as um_gemm_batched. */
+UM_API UM_MUST_CHECK um_status um_gemm_grouped(um_stream *stream, int64_t group_count,
+                                               const um_gemm_desc *descs);
+
 /* ---- elementwise --------------------------------------------------------------------------------
  */
 
