@@ -177,9 +177,6 @@ static void test_every_combination(void)
         }
 }
 
-/* ---- a small fixed product ---------------------------------------------------------------------
- */
-
 /* 2 x 2, column-major, f32: a b = c without anything. */
 static const float a_values[] = {1, 2, 3, 4}, b_values[] = {5, 6, 7, 8};
 static const float ab_values[] = {23, 34, 31, 46};
@@ -652,10 +649,7 @@ static void make_bits(face *f, void *bits)
     free(data);
 }
 
-static void test_same_bits_for_any_threads(void)
-{
-    CHECK(same_for_any_threads(make_bits, BITS * sizeof(float)));
-}
+static void test_same_bits(void) { CHECK(same_for_any_threads(make_bits, BITS * sizeof(float))); }
 
 static void test_no_memory(void)
 {
@@ -698,7 +692,7 @@ int main(void)
     TEST(test_pointer_batch);
     TEST(test_batch_epilogues);
     TEST(test_groups_of_unlike_products);
-    TEST(test_same_bits_for_any_threads);
+    TEST(test_same_bits);
     TEST(test_no_memory);
     return TEST_RESULT();
 }
