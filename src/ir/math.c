@@ -1,0 +1,665 @@
+/* ir/math.c: exp, log, sine and their kin, built of the IR's arithmetic. Coefficients are our own
+ * minimax fits, the same as the CPU's (backend/cpu/kernel/vmath.h) where both have one. Products
+ * with constants of few bits (of ln 2, pi / 2) are exact, so that nothing depends on fused
+ * rounding. test/test_math.c watches the worst errors. */
+#include "ir/math.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- verbs ---------------------------------------------------------------------------------- */
+
+#define ADD(a, b)       um_k_add(k, (a), (b))
+#define SUB(a, b)       um_k_sub(k, (a), (b))
+#define MUL(a, b)       um_k_mul(k, (a), (b))
+#define DIV(a, b)       um_k_div(k, (a), (b))
+#define FMA(a, b, c)    um_k_fma(k, (a), (b), (c))
+#define SELECT(c, a, b) um_k_select(k, (c), (a), (b))
+#define NUM(value)      number(k, x, (value))
+#define WORD(bits)      word(k, x, (bits))
+
+/* A constant of as many lanes as `like` has. */
+static um_val constant(um_kernel *k, um_val like, um_dtype dtype, uint32_t bits)
+{
+    um_ktype type = {(uint8_t)dtype, like < k->inst_count ? um_val_type(k, like).lanes : 1};
+    return um_kernel_append(k, &(um_kinst){.op = UM_KOP_CONST, .type = type, .imm = bits});
+}
+
+static um_val number(um_kernel *k, um_val like, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return constant(k, like, UM_F32, bits);
+}
+
+static um_val word(um_kernel *k, um_val like, uint32_t bits)
+{
+    return constant(k, like, UM_U32, bits);
+}
+
+static int32_t lanes_of(const um_kernel *k, um_val v) { return um_val_type(k, v).lanes; }
+
+static um_val to_bits(um_kernel *k, um_val x) { return um_k_bitcast(k, UM_U32, lanes_of(k, x), x); }
+static um_val from_bits(um_kernel *k, um_val x)
+{
+    return um_k_bitcast(k, UM_F32, lanes_of(k, x), x);
+}
+
+/* c[0] t^(n-1) + ... + c[n-1] */
+static um_val polynomial(um_kernel *k, um_val t, int32_t n, const float *c)
+{
+    um_val sum = number(k, t, c[0]);
+    for (int32_t i = 1; i < n; i++) sum = FMA(sum, t, number(k, t, c[i]));
+    return sum;
+}
+#define POLY(t, ...)                                                                               \
+    polynomial(k, (t), (int32_t)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)),                  \
+               (const float[]){__VA_ARGS__})
+
+/* x kept between low and high; NaN stays NaN. */
+static um_val limit(um_kernel *k, um_val x, float low, float high)
+{
+    x = SELECT(um_k_gt(k, x, NUM(high)), NUM(high), x);
+    return SELECT(um_k_lt(k, x, NUM(low)), NUM(low), x);
+}
+
+static um_val copysign_of(um_kernel *k, um_val x, um_val sign)
+{
+    um_val magnitude = um_k_and(k, to_bits(k, x), WORD(0x7fffffff));
+    return from_bits(k, um_k_or(k, magnitude, um_k_and(k, to_bits(k, sign), WORD(0x80000000))));
+}
+
+/* The upper 12 bits of the significand, so that products of two are exact. */
+static um_val head_of(um_kernel *k, um_val x)
+{
+    return from_bits(k, um_k_and(k, to_bits(k, x), WORD(0xfffff000)));
+}
+
+um_val um_k_product(um_kernel *k, um_val a, um_val b, um_val *lost)
+{
+    um_val p = MUL(a, b), ah = head_of(k, a), bh = head_of(k, b), al = SUB(a, ah), bl = SUB(b, bh);
+    *lost = ADD(ADD(ADD(SUB(MUL(ah, bh), p), MUL(ah, bl)), MUL(al, bh)), MUL(al, bl));
+    return p;
+}
+
+/* ---- exp ------------------------------------------------------------------------------------ */
+
+/* 2^n for an i32 n, -127 < n < 128. */
+static um_val exp2i(um_kernel *k, um_val n)
+{
+    um_val x = n; /* for the lanes */
+    um_val biased = ADD(n, constant(k, x, UM_I32, 127));
+    um_val bits = um_k_shl(k, biased, constant(k, x, UM_I32, 23));
+    return um_k_bitcast(k, UM_F32, lanes_of(k, x), bits);
+}
+
+/* hi + lo = *n ln 2 + r: gives r, |r| <= ln 2 / 2. */
+static um_val exp_reduce(um_kernel *k, um_val x, um_val lo, um_val *n)
+{
+    um_val turns = um_k_round(k, MUL(x, NUM(0x1.715476p+0f)));
+    *n = um_k_convert(k, UM_I32, turns);
+    um_val r = SUB(x, MUL(turns, NUM(0x1.63p-1f))); /* ten bits of ln 2: exact */
+    r = FMA(turns, NUM(0x1.bd0106p-13f), r);
+    return lo ? ADD(r, lo) : r;
+}
+
+/* e^r - 1 for |r| <= ln 2 / 2. */
+static um_val expm1_near(um_kernel *k, um_val r)
+{
+    um_val q =
+        POLY(r, 0x1.6a2446p-10f, 0x1.1239e2p-7f, 0x1.5558f2p-5f, 0x1.555492p-3f, 0x1.fffffcp-2f);
+    return FMA(MUL(r, r), q, r);
+}
+
+/* e^(x + lo) 2^more, x within -120 .. 90: rounded once where the result is subnormal. */
+static um_val exp_scaled(um_kernel *k, um_val x, um_val lo, int32_t more)
+{
+    um_val n, r = exp_reduce(k, x, lo, &n);
+    um_val one = constant(k, x, UM_I32, 1);
+    if (more) n = ADD(n, constant(k, x, UM_I32, (uint32_t)more));
+    um_val half = um_k_shr(k, n, one);
+    um_val e = MUL(ADD(NUM(1), expm1_near(k, r)), exp2i(k, half));
+    return MUL(e, exp2i(k, SUB(n, half)));
+}
+
+um_val um_k_exp_of_sum(um_kernel *k, um_val x, um_val low) { return exp_scaled(k, x, low, 0); }
+
+static um_val exp_of(um_kernel *k, um_val x) { return exp_scaled(k, limit(k, x, -104, 89), 0, 0); }
+
+static um_val exp2_of(um_kernel *k, um_val a)
+{
+    um_val x = limit(k, a, -151, 129), turns = um_k_round(k, x), r = SUB(x, turns);
+    um_val p = POLY(r, 0x1.470b5cp-13f, 0x1.5f727cp-10f, 0x1.3b270ep-7f, 0x1.c6ae72p-5f,
+                    0x1.ebfbe2p-3f, 0x1.62e432p-1f);
+    um_val n = um_k_convert(k, UM_I32, turns), half = um_k_shr(k, n, constant(k, x, UM_I32, 1));
+    return MUL(MUL(FMA(p, r, NUM(1)), exp2i(k, half)), exp2i(k, SUB(n, half)));
+}
+
+/* Half of 2^n keeps n = 128 in range. */
+static um_val expm1_of(um_kernel *k, um_val x)
+{
+    um_val n, r = exp_reduce(k, limit(k, x, -25, 89), 0, &n);
+    um_val scale = exp2i(k, SUB(n, constant(k, x, UM_I32, 1)));
+    um_val y = FMA(expm1_near(k, r), scale, SUB(scale, NUM(0.5f)));
+    um_val tiny = um_k_lt(k, um_k_abs(k, x), NUM(0x1p-30f)); /* half of it may be no number */
+    return SELECT(tiny, x, copysign_of(k, MUL(NUM(2), y), x));
+}
+
+/* ---- log ------------------------------------------------------------------------------------ */
+
+/* x = 2^n (1 + f), sqrt(1/2) <= 1 + f < sqrt(2); x positive and finite. */
+static um_val log_split(um_kernel *k, um_val x, um_val *n)
+{
+    um_val tiny = um_k_lt(k, x, NUM(0x1p-126f));
+    um_val above =
+        SUB(to_bits(k, SELECT(tiny, MUL(x, NUM(0x1p23f)), x)), WORD(0x3f3504f3)); /* sqrt(1/2) */
+    um_val exponent =
+        um_k_shr(k, um_k_bitcast(k, UM_I32, lanes_of(k, x), above), constant(k, x, UM_I32, 23));
+    *n = SUB(um_k_convert(k, UM_F32, exponent), SELECT(tiny, NUM(23), NUM(0)));
+    um_val m = ADD(um_k_and(k, above, WORD(0x007fffff)), WORD(0x3f3504f3));
+    return SUB(from_bits(k, m), NUM(1));
+}
+
+/* log(1 + f) - f for -0.2935 <= f <= 0.5. */
+static um_val log1p_rest(um_kernel *k, um_val x)
+{
+    um_val p =
+        POLY(x, 0x1.8b1822p-5f, -0x1.ad21d6p-4f, 0x1.f1097cp-4f, -0x1.02c204p-3f, 0x1.232020p-3f,
+             -0x1.551348p-3f, 0x1.99a330p-3f, -0x1.0000b6p-2f, 0x1.55554cp-2f);
+    um_val square = MUL(x, x);
+    return FMA(MUL(square, x), p, MUL(NUM(-0.5f), square));
+}
+
+/* n ln 2 + log(1 + f). */
+static um_val log_sum(um_kernel *k, um_val n, um_val x)
+{
+    um_val low = FMA(n, NUM(-0x1.bd0106p-13f), log1p_rest(k, x));
+    return ADD(MUL(n, NUM(0x1.63p-1f)), ADD(x, low));
+}
+
+/* y where 0 < x < inf; else what a logarithm is there. */
+static um_val log_ends(um_kernel *k, um_val x, um_val y)
+{
+    y = SELECT(um_k_lt(k, x, NUM(INFINITY)), y, x); /* inf, NaN */
+    y = SELECT(um_k_lt(k, x, NUM(0)), NUM(NAN), y);
+    return SELECT(um_k_eq(k, x, NUM(0)), NUM(-INFINITY), y);
+}
+
+static um_val log_of(um_kernel *k, um_val x)
+{
+    um_val n, f = log_split(k, x, &n);
+    return log_ends(k, x, log_sum(k, n, f));
+}
+
+/* n unit + log(1 + f) / ln b, with 1 / ln b and unit in parts of which the first has few bits. */
+static um_val log_based(um_kernel *k, um_val a, const float unit[2], const float factor[2])
+{
+    um_val n, x = log_split(k, a, &n), low = log1p_rest(k, x);
+    um_val head = head_of(k, x), tail = SUB(x, head);
+    um_val large = ADD(MUL(n, NUM(unit[0])), MUL(head, NUM(factor[0])));
+    um_val lost = SUB(MUL(head, NUM(factor[0])), SUB(large, MUL(n, NUM(unit[0]))));
+    um_val rest = FMA(tail, NUM(factor[0]), MUL(x, NUM(factor[1])));
+    rest = FMA(low, NUM(factor[0] + factor[1]), rest);
+    rest = ADD(rest, ADD(lost, MUL(n, NUM(unit[1]))));
+    return log_ends(k, a, ADD(large, rest));
+}
+
+static um_val log2_of(um_kernel *k, um_val x)
+{
+    return log_based(k, x, (const float[]){1, 0}, (const float[]){0x1.714p+0f, 0x1.47652cp-12f});
+}
+
+static um_val log10_of(um_kernel *k, um_val x)
+{
+    return log_based(k, x, (const float[]){0x1.34p-2f, 0x1.04d428p-12f},
+                     (const float[]){0x1.bc8p-2f, 0x1.bd8a94p-13f});
+}
+
+/* Near 0 directly; elsewhere of 1 + x, and what that sum lost. */
+static um_val log1p_of(um_kernel *k, um_val x)
+{
+    um_val sum = ADD(NUM(1), x), n, f = log_split(k, sum, &n);
+    um_val larger = um_k_gt(k, x, NUM(1));
+    um_val lost = SELECT(larger, SUB(NUM(1), SUB(sum, x)), SUB(x, SUB(sum, NUM(1))));
+    um_val far = ADD(log_sum(k, n, f), DIV(lost, sum));
+    far = log_ends(k, sum, far);
+    um_val near = ADD(x, log1p_rest(k, x));
+    um_val is_near = um_k_and(k, um_k_gt(k, x, NUM(-0.29f)), um_k_lt(k, x, NUM(0.5f)));
+    um_val y = SELECT(is_near, near, far);
+    return SELECT(um_k_eq(k, x, NUM(0)), x, y); /* -0 */
+}
+
+/* ---- hyperbolic ----------------------------------------------------------------------------- */
+
+static um_val sinh_of(um_kernel *k, um_val x)
+{
+    um_val s = MUL(x, x);
+    um_val p = POLY(s, 0x1.78a70ep-19f, 0x1.a009p-13f, 0x1.11111ep-7f, 0x1.555556p-3f);
+    um_val near = FMA(MUL(s, x), p, x), a = um_k_abs(k, x);
+    um_val half = exp_scaled(k, limit(k, a, 0, 90), 0, -1);
+    um_val far = SUB(half, DIV(NUM(0.25f), half));
+    return SELECT(um_k_lt(k, a, NUM(1)), near, copysign_of(k, far, x));
+}
+
+static um_val cosh_of(um_kernel *k, um_val x)
+{
+    um_val half = exp_scaled(k, limit(k, um_k_abs(k, x), 0, 90), 0, -1);
+    return ADD(half, DIV(NUM(0.25f), half));
+}
+
+static um_val tanh_of(um_kernel *k, um_val x)
+{
+    um_val s = MUL(x, x);
+    um_val p =
+        POLY(s, -0x1.75e1c6p-8f, 0x1.52269ap-6f, -0x1.b83c5ap-5f, 0x1.110726p-3f, -0x1.555532p-2f);
+    um_val near = FMA(MUL(s, x), p, x), a = limit(k, um_k_abs(k, x), 0, 10);
+    um_val e = exp_scaled(k, MUL(NUM(2), a), 0, 0);
+    um_val far = SUB(NUM(1), DIV(NUM(2), ADD(e, NUM(1))));
+    return copysign_of(k, SELECT(um_k_lt(k, a, NUM(0.625f)), near, far), x);
+}
+
+/* sqrt(1 + a^2) and what its rounding lost, for a >= 0. */
+static um_val hypot_one(um_kernel *k, um_val x, um_val *lost)
+{
+    um_val square_low, square = um_k_product(k, x, x, &square_low), sum = ADD(square, NUM(1));
+    um_val larger = um_k_gt(k, x, NUM(1));
+    um_val sum_low = SELECT(larger, SUB(NUM(1), SUB(sum, square)), SUB(square, SUB(sum, NUM(1))));
+    um_val root = um_k_sqrt(k, sum), back_low, back = um_k_product(k, root, root, &back_low);
+    um_val rest = ADD(SUB(SUB(sum, back), back_low), ADD(sum_low, square_low));
+    *lost = DIV(rest, ADD(root, root));
+    return root;
+}
+
+static um_val asinh_of(um_kernel *k, um_val x)
+{
+    um_val s = MUL(x, x), a = um_k_abs(k, x);
+    um_val p = POLY(s, 0x1.459970p-7f, -0x1.504f9cp-6f, 0x1.ee142ep-6f, -0x1.6d9bf0p-5f,
+                    0x1.3332eap-4f, -0x1.555556p-3f);
+    um_val near = FMA(MUL(s, x), p, x);
+    um_val huge = um_k_gt(k, a, NUM(0x1p12f)), rest, root = hypot_one(k, a, &rest);
+    um_val sum = ADD(root, a), lost = ADD(SUB(a, SUB(sum, root)), rest);
+    um_val far = log_of(k, SELECT(huge, a, sum));
+    far = ADD(far, SELECT(huge, NUM(0x1.62e43p-1f), DIV(lost, sum)));      /* ln 2 */
+    return copysign_of(k, SELECT(um_k_lt(k, a, NUM(0.5f)), near, far), x); /* -0 too */
+}
+
+static um_val acosh_of(um_kernel *k, um_val x)
+{
+    um_val t = SUB(x, NUM(1)), huge = um_k_gt(k, x, NUM(0x1p12f));
+    um_val far = ADD(log_of(k, x), NUM(0x1.62e43p-1f));
+    um_val near = log1p_of(k, ADD(t, um_k_sqrt(k, FMA(t, t, ADD(t, t)))));
+    return SELECT(um_k_lt(k, x, NUM(1)), NUM(NAN), SELECT(huge, far, near));
+}
+
+static um_val atanh_of(um_kernel *k, um_val x)
+{
+    um_val s = MUL(x, x), a = um_k_abs(k, x);
+    um_val p = POLY(s, 0x1.4015d6p-3f, 0x1.4f2f8ep-5f, 0x1.8f7082p-4f, 0x1.c4a45ap-4f,
+                    0x1.249fc4p-3f, 0x1.999964p-3f, 0x1.555556p-2f);
+    um_val near = FMA(MUL(s, x), p, x);
+    um_val far = MUL(NUM(0.5f), log_of(k, DIV(ADD(NUM(1), a), SUB(NUM(1), a))));
+    return SELECT(um_k_lt(k, a, NUM(0.5f)), near, copysign_of(k, far, x));
+}
+
+/* ---- inverse trigonometric ------------------------------------------------------------------ */
+
+/* asin(x) for |x| <= 1/2. */
+static um_val asin_near(um_kernel *k, um_val x)
+{
+    um_val s = MUL(x, x);
+    um_val p = POLY(s, 0x1.13fed4p-5f, 0x1.18f91ep-6f, 0x1.fd8da2p-6f, 0x1.6d5bbap-5f,
+                    0x1.333430p-4f, 0x1.555554p-3f);
+    return FMA(MUL(s, x), p, x);
+}
+
+/* Beyond 1/2 by asin(x) = pi / 2 - 2 asin(sqrt((1 - x) / 2)). */
+static um_val asin_of(um_kernel *k, um_val x)
+{
+    um_val a = um_k_abs(k, x), is_near = um_k_le(k, a, NUM(0.5f));
+    um_val root = um_k_sqrt(k, MUL(NUM(0.5f), SUB(NUM(1), a)));
+    um_val y = asin_near(k, SELECT(is_near, x, root));
+    um_val far = ADD(SUB(NUM(0x1.921fb6p+0f), ADD(y, y)), NUM(-0x1.777a5cp-25f));
+    return SELECT(is_near, y, copysign_of(k, far, x));
+}
+
+static um_val acos_of(um_kernel *k, um_val x)
+{
+    um_val a = um_k_abs(k, x), is_near = um_k_le(k, a, NUM(0.5f));
+    um_val root = um_k_sqrt(k, MUL(NUM(0.5f), SUB(NUM(1), a)));
+    um_val y = asin_near(k, SELECT(is_near, x, root));
+    um_val near = SUB(NUM(0x1.921fb6p+0f), ADD(y, NUM(0x1.777a5cp-25f)));
+    um_val twice = ADD(y, y);
+    um_val below = SUB(NUM(0x1.921fb6p+1f), ADD(twice, NUM(0x1.777a5cp-24f)));
+    um_val far = SELECT(um_k_lt(k, x, NUM(0)), below, twice);
+    return SELECT(is_near, near, far);
+}
+
+/* atan(y / x) for y, x >= 0, turned by what `turned` says. */
+static um_val atan_ratio(um_kernel *k, um_val y, um_val x)
+{
+    um_val steep = um_k_gt(k, y, x), low = SELECT(steep, x, y), high = SELECT(steep, y, x);
+    um_val t = DIV(low, high);                                         /* 0 .. 1 */
+    um_val is_far = um_k_gt(k, t, NUM(0x1.a8279ap-2f));                /* tan(pi / 8) */
+    um_val u = SELECT(is_far, DIV(SUB(low, high), ADD(low, high)), t); /* atan(t) - pi / 4 */
+    um_val s = MUL(u, u);
+    um_val p =
+        POLY(s, -0x1.08455ep-4f, 0x1.b81030p-4f, -0x1.242036p-3f, 0x1.999730p-3f, -0x1.555554p-2f);
+    um_val rest = MUL(MUL(s, u), p);
+    um_val base = SELECT(is_far, NUM(0x1.921fb6p-1f), NUM(0)),
+           base_low = SELECT(is_far, NUM(-0x1.777a5cp-26f), NUM(0));
+    um_val plain = ADD(base, ADD(u, ADD(rest, base_low)));
+    um_val turned_base = SUB(NUM(0x1.921fb6p+0f), base);
+    um_val turned = SUB(turned_base, ADD(u, ADD(rest, ADD(base_low, NUM(0x1.777a5cp-25f)))));
+    return SELECT(steep, turned, plain);
+}
+
+static um_val atan_of(um_kernel *k, um_val x)
+{
+    um_val a = um_k_abs(k, x), is_inf = um_k_eq(k, a, NUM(INFINITY));
+    um_val y = atan_ratio(k, a, NUM(1));
+    y = SELECT(is_inf, NUM(0x1.921fb6p+0f), y);
+    return copysign_of(k, y, x);
+}
+
+/* Both are scaled to where their sum and ratio are ordinary numbers. */
+static um_val atan2_of(um_kernel *k, um_val y, um_val x)
+{
+    um_val a = um_k_abs(k, y), b = um_k_abs(k, x);
+    um_val both_inf = um_k_and(k, um_k_eq(k, a, NUM(INFINITY)), um_k_eq(k, b, NUM(INFINITY)));
+    um_val both_zero = um_k_and(k, um_k_eq(k, a, NUM(0)), um_k_eq(k, b, NUM(0)));
+    um_val large = um_k_gt(k, SELECT(um_k_gt(k, a, b), a, b), NUM(0x1p100f));
+    um_val scale = SELECT(large, NUM(0x1p-60f), NUM(0x1p24f));
+    a = SELECT(both_inf, NUM(1), MUL(a, scale));
+    b = SELECT(both_inf, NUM(1), MUL(b, scale));
+    b = SELECT(both_zero, NUM(1), b);
+    um_val is_steep_inf = um_k_eq(k, a, NUM(INFINITY)), is_flat_inf = um_k_eq(k, b, NUM(INFINITY));
+    um_val angle = atan_ratio(k, a, b);
+    angle = SELECT(is_steep_inf, NUM(0x1.921fb6p+0f), angle);
+    angle = SELECT(is_flat_inf, NUM(0), angle);
+    um_val negative = um_k_ge(k, to_bits(k, x), WORD(0x80000000));
+    um_val behind = SUB(NUM(0x1.921fb6p+1f), ADD(angle, NUM(0x1.777a5cp-24f)));
+    um_val nan = um_k_or(k, um_k_ne(k, x, x), um_k_ne(k, y, y));
+    return SELECT(nan, ADD(x, y), copysign_of(k, SELECT(negative, behind, angle), y));
+}
+
+/* ---- erf ------------------------------------------------------------------------------------ */
+
+um_val um_k_normal_tail(um_kernel *k, um_val a)
+{
+    um_val p = POLY(a, 0x1.0b99c8p-8f, 0x1.4b3686p-5f, 0x1.761a08p-3f, 0x1.c013ecp-2f, 0.5f);
+    um_val q =
+        POLY(a, 0x1.4f623ep-7f, 0x1.9f2408p-4f, 0x1.df3132p-2f, 0x1.3341a2p+0f, 0x1.ac4c24p+0f, 1);
+    return DIV(p, q);
+}
+
+static um_val erf_of(um_kernel *k, um_val x)
+{
+    um_val s = MUL(x, x);
+    um_val p = POLY(s, 0x1.496a44p-14f, -0x1.a3f706p-11f, 0x1.5405b2p-8f, -0x1.b7f90ep-6f,
+                    0x1.ce2cf8p-4f, -0x1.81273ep-2f, 0x1.06eba8p-3f);
+    um_val near = FMA(x, p, x), a = um_k_abs(k, x);
+    um_val z = limit(k, a, 0, 4); /* erf(4) rounds to 1 */
+    um_val e = exp_scaled(k, um_k_neg(k, MUL(z, z)), 0, 1);
+    um_val far = SUB(NUM(1), MUL(e, um_k_normal_tail(k, MUL(NUM(0x1.6a09e6p+0f), z))));
+    return copysign_of(k, SELECT(um_k_lt(k, a, NUM(1)), near, far), x);
+}
+
+/* ---- sine, cosine, tangent ------------------------------------------------------------------- */
+
+/* a 2 / pi modulo 4 for finite a >= 2^14, by the bits of 2 / pi that count: gives the angle that is
+ * left over to the nearest quarter turn *n. */
+static um_val turn_large(um_kernel *k, um_val x, um_val *n)
+{
+    static const uint32_t two_over_pi[8] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
+                                            0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
+    um_val bits = to_bits(k, x), g[3], window[4];
+    um_val m = um_k_or(k, um_k_shl(k, bits, WORD(8)), WORD(0x80000000));
+    um_val start = SUB(um_k_shr(k, bits, WORD(23)), WORD(128)); /* exponent - 1 */
+    um_val at = um_k_shr(k, start, WORD(5)), shift = um_k_and(k, start, WORD(31));
+    for (int32_t i = 0; i < 4; i++) {
+        window[i] = WORD(two_over_pi[3 + i]);
+        for (int32_t j = 2; j >= 0; j--)
+            window[i] =
+                SELECT(um_k_eq(k, at, WORD((uint32_t)j)), WORD(two_over_pi[j + i]), window[i]);
+    }
+    for (int32_t i = 0; i < 3; i++) {
+        um_val low = um_k_shr(k, um_k_shr(k, window[i + 1], WORD(1)), SUB(WORD(31), shift));
+        g[i] = um_k_or(k, um_k_shl(k, window[i], shift), low);
+    }
+    um_val middle = MUL(m, g[1]), low = ADD(middle, um_k_mul_high(k, m, g[2]));
+    um_val carry = SELECT(um_k_lt(k, low, middle), WORD(1), WORD(0));
+    um_val high = ADD(ADD(MUL(m, g[0]), um_k_mul_high(k, m, g[1])), carry);
+    um_val quarters = um_k_shr(k, ADD(high, WORD(0x20000000)), WORD(30));
+    um_val left = um_k_bitcast(k, UM_I32, 1, SUB(high, um_k_shl(k, quarters, WORD(30))));
+    um_val main_part = um_k_convert(k, UM_F32, left), lost;
+    um_val rest = um_k_convert(k, UM_F32, SUB(left, um_k_convert(k, UM_I32, main_part)));
+    rest = FMA(um_k_convert(k, UM_F32, low), NUM(0x1p-32f), rest);
+    um_val r = um_k_product(k, main_part, NUM(0x1.921fb6p-30f), &lost); /* 2 pi / 2^32 */
+    lost = FMA(main_part, NUM(-0x1.777a5cp-55f), lost);
+    *n = quarters;
+    return ADD(r, FMA(rest, NUM(0x1.921fb6p-30f), lost));
+}
+
+/* An angle of at most pi / 4, in two parts, and how many quarter turns come before it. */
+typedef struct angle {
+    um_val turns, high, low;
+} angle;
+
+/* a for a below 2^15: the parts of pi / 2 have 9 bits, so that products with the turns are exact.
+ */
+static angle turn_small(um_kernel *k, um_val x)
+{
+    static const float parts[] = {0x1.92p+0f, 0x1.fbp-12f, 0x1.51p-22f, 0x1.0bp-34f,
+                                  0x1.18469ap-44f};
+    um_val q = um_k_round(k, MUL(x, NUM(0x1.45f306p-1f))), left = x, low = NUM(0);
+    for (size_t i = 0; i < UM_COUNT_OF(parts); i++) {
+        um_val part = MUL(q, NUM(parts[i])), next = SUB(left, part);
+        low = ADD(low, SUB(SUB(left, next), part));
+        left = next;
+    }
+    um_val high = ADD(left, low);
+    return (angle){um_k_convert(k, UM_U32, q), high, SUB(low, SUB(high, left))};
+}
+
+/* |x|; x is of one lane. */
+static angle turn(um_kernel *k, um_val x)
+{
+    char name[3][32];
+    static const char *const stems[] = {"turns", "angle", "rest"};
+    for (int32_t i = 0; i < 3; i++)
+        snprintf(name[i], sizeof name[i], "%s%lld", stems[i], (long long)k->inst_count);
+    um_mem turns = um_k_var(k, name[0], UM_U32, 1), high = um_k_var(k, name[1], UM_F32, 1),
+           low = um_k_var(k, name[2], UM_F32, 1);
+    um_val a = um_k_abs(k, x);
+    angle small = turn_small(k, a);
+    um_k_set(k, turns, small.turns);
+    um_k_set(k, high, small.high);
+    um_k_set(k, low, small.low);
+    um_k_if(k, um_k_not(k, um_k_lt(k, a, NUM(0x1p15f))));
+    um_val n, large = turn_large(k, a, &n);
+    um_k_set(k, turns, n);
+    um_k_set(k, high, SELECT(um_k_lt(k, a, NUM(INFINITY)), large, NUM(NAN)));
+    um_k_set(k, low, NUM(0));
+    um_k_end(k);
+    return (angle){um_k_get(k, turns), um_k_get(k, high), um_k_get(k, low)};
+}
+
+/* A value and what its rounding lost. */
+typedef struct parts {
+    um_val high, low;
+} parts;
+
+/* a + b, |a| >= |b|. */
+static parts sum_of(um_kernel *k, um_val a, um_val b)
+{
+    um_val high = ADD(a, b);
+    return (parts){high, ADD(SUB(a, high), b)};
+}
+
+/* sin and cos of the angle that is left. */
+static void sine_near(um_kernel *k, angle at, parts *sine, parts *cosine)
+{
+    um_val x = at.high, s_low, s = um_k_product(k, x, x, &s_low), half = NUM(-0.5f);
+    um_val p = POLY(s, -0x1.994062p-13f, 0x1.110730p-7f, -0x1.555546p-3f);
+    um_val q = POLY(s, 0x1.99e86ap-16f, -0x1.6c0c28p-10f, 0x1.55554ap-5f);
+    parts c = sum_of(k, NUM(1), MUL(half, s));
+    c.low = FMA(half, s_low, SUB(c.low, MUL(at.low, x)));
+    *sine = sum_of(k, x, FMA(MUL(s, x), p, MUL(at.low, c.high)));
+    *cosine = sum_of(k, c.high, FMA(MUL(s, s), q, c.low));
+}
+
+/* Whether the turns are an odd number. */
+static um_val is_odd(um_kernel *k, um_val x)
+{
+    return um_k_ne(k, um_k_and(k, x, WORD(1)), WORD(0));
+}
+
+static um_val sine_turned(um_kernel *k, um_val x, bool cosine)
+{
+    parts s, c;
+    um_val sign = um_k_and(k, to_bits(k, x), WORD(0x80000000));
+    angle at = turn(k, x);
+    sine_near(k, at, &s, &c);
+    um_val n = cosine ? ADD(at.turns, WORD(1)) : at.turns;
+    um_val y = SELECT(is_odd(k, n), c.high, s.high),
+           flip = um_k_shl(k, um_k_and(k, n, WORD(2)), WORD(30));
+    if (!cosine) flip = um_k_xor(k, flip, sign);
+    return from_bits(k, um_k_xor(k, to_bits(k, y), flip));
+}
+
+/* -cos / sin after an odd number of quarter turns; the quotient of both parts. */
+static um_val tan_of(um_kernel *k, um_val x)
+{
+    parts s, c;
+    um_val lost, sign = um_k_and(k, to_bits(k, x), WORD(0x80000000));
+    angle at = turn(k, x);
+    sine_near(k, at, &s, &c);
+    um_val odd = is_odd(k, at.turns);
+    um_val a = SELECT(odd, um_k_neg(k, c.high), s.high),
+           a_low = SELECT(odd, um_k_neg(k, c.low), s.low);
+    um_val b = SELECT(odd, s.high, c.high), b_low = SELECT(odd, s.low, c.low);
+    um_val y = DIV(a, b), back = um_k_product(k, y, b, &lost);
+    um_val rest = ADD(SUB(SUB(a, back), lost), SUB(a_low, MUL(y, b_low)));
+    um_val better = ADD(y, DIV(rest, b));
+    y = SELECT(um_k_lt(k, um_k_abs(k, y), NUM(0x1p60f)), better, y);
+    return from_bits(k, um_k_xor(k, to_bits(k, y), sign));
+}
+
+/* ---- pow ------------------------------------------------------------------------------------ */
+
+/* log2 of a positive finite a in two parts, within 2^-30 of it. */
+static um_val log2_parts(um_kernel *k, um_val a, um_val *low)
+{
+    um_val n, x = log_split(k, a, &n), lost;
+    um_val down = ADD(x, NUM(2)), down_low = SUB(x, SUB(down, NUM(2)));
+    um_val s = DIV(x, down); /* log(1 + x) = 2 atanh(s) */
+    um_val back = um_k_product(k, s, down, &lost);
+    um_val s_low = DIV(SUB(SUB(SUB(x, back), lost), MUL(s, down_low)), down);
+    um_val square = MUL(s, s);
+    um_val p = POLY(square, 0x1.ddd172p-4f, 0x1.245c38p-3f, 0x1.9999ecp-3f, 0x1.555556p-2f);
+    um_val rest = FMA(MUL(square, s), p, s_low);
+    um_val main_low, main_part = um_k_product(k, s, NUM(0x1.715476p+1f), &main_low); /* 2 / ln 2 */
+    main_low = ADD(main_low, FMA(s, NUM(0x1.4ae0cp-25f), MUL(rest, NUM(0x1.715476p+1f))));
+    um_val sum = ADD(n, main_part);
+    um_val n_larger = SELECT(um_k_eq(k, n, NUM(0)), NUM(0), SUB(main_part, SUB(sum, n)));
+    um_val rest_low = ADD(n_larger, main_low), whole = ADD(sum, rest_low);
+    *low = SUB(rest_low, SUB(whole, sum));
+    return whole;
+}
+
+/* 2^(hi + lo) */
+static um_val exp2_parts(um_kernel *k, um_val hi, um_val lo)
+{
+    um_val x = limit(k, hi, -160, 130), turns = um_k_round(k, x);
+    um_val r = ADD(SUB(x, turns), lo);
+    um_val p = POLY(r, 0x1.470b5cp-13f, 0x1.5f727cp-10f, 0x1.3b270ep-7f, 0x1.c6ae72p-5f,
+                    0x1.ebfbe2p-3f, 0x1.62e432p-1f);
+    um_val n = um_k_convert(k, UM_I32, turns), half = um_k_shr(k, n, constant(k, x, UM_I32, 1));
+    return MUL(MUL(FMA(p, r, NUM(1)), exp2i(k, half)), exp2i(k, SUB(n, half)));
+}
+
+/* C's pow: x^0 = 1^y = 1 even for NaN, (-x)^y for integers y only. */
+static um_val pow_ends(um_kernel *k, um_val x, um_val y, um_val power)
+{
+    um_val a = um_k_abs(k, x), b = um_k_abs(k, y), one = NUM(1), zero = NUM(0), inf = NUM(INFINITY);
+    um_val y_up = um_k_gt(k, y, zero);
+    power = SELECT(um_k_eq(k, a, inf), SELECT(y_up, inf, zero), power);
+    power = SELECT(um_k_eq(k, a, zero), SELECT(y_up, zero, inf), power);
+    um_val grows =
+        um_k_eq(k, um_k_convert(k, UM_U32, um_k_gt(k, a, one)), um_k_convert(k, UM_U32, y_up));
+    um_val far = SELECT(um_k_eq(k, a, one), one, SELECT(grows, inf, zero));
+    power = SELECT(um_k_eq(k, b, inf), far, power);
+    um_val whole = um_k_eq(k, um_k_trunc(k, y), y), half = MUL(y, NUM(0.5f));
+    um_val odd = um_k_and(k, um_k_and(k, whole, um_k_ne(k, um_k_trunc(k, half), half)),
+                          um_k_lt(k, b, NUM(0x1p24f)));
+    um_val negative = um_k_ge(k, to_bits(k, x), WORD(0x80000000));
+    um_val minus = um_k_neg(k, power);
+    power = SELECT(um_k_and(k, negative, odd), minus, power);
+    um_val no_root = um_k_and(k, um_k_lt(k, x, zero), um_k_not(k, whole));
+    no_root = um_k_and(k, no_root, um_k_lt(k, a, inf));
+    power = SELECT(no_root, NUM(NAN), power);
+    um_val nan = um_k_or(k, um_k_ne(k, x, x), um_k_ne(k, y, y));
+    power = SELECT(nan, ADD(x, y), power);
+    um_val is_one = um_k_or(k, um_k_eq(k, x, one), um_k_eq(k, y, zero));
+    return SELECT(is_one, one, power);
+}
+
+static um_val pow_of(um_kernel *k, um_val x, um_val y)
+{
+    um_val low, high = log2_parts(k, um_k_abs(k, x), &low), lost;
+    um_val wide = limit(k, y, -0x1p60f, 0x1p60f);
+    um_val p = um_k_product(k, wide, high, &lost);
+    lost = FMA(wide, low, lost);
+    um_val power = exp2_parts(k, p, SELECT(um_k_lt(k, um_k_abs(k, p), NUM(200)), lost, NUM(0)));
+    return pow_ends(k, x, y, power);
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+bool um_kop_is_math(um_kop op) { return op >= UM_KOP_EXP && op <= UM_KOP_ATAN2; }
+
+static um_val of_one_lane(um_kernel *k, um_kop op, um_val a)
+{
+    return op == UM_KOP_TAN ? tan_of(k, a) : sine_turned(k, a, op == UM_KOP_COS);
+}
+
+/* Those that branch go lane by lane. */
+static um_val lane_by_lane(um_kernel *k, um_kop op, um_val a)
+{
+    um_val items[4];
+    int32_t lanes = lanes_of(k, a);
+    if (lanes == 1) return of_one_lane(k, op, a);
+    for (int32_t i = 0; i < lanes; i++)
+        items[i] = of_one_lane(k, op, um_k_extract(k, a, (uint32_t)i));
+    return um_k_vector(k, lanes, items);
+}
+
+um_val um_k_math(um_kernel *k, um_kop op, um_val a, um_val b)
+{
+    if (!k || k->status != UM_OK || a >= k->inst_count) return 0;
+    switch (op) {
+    case UM_KOP_EXP: return exp_of(k, a);
+    case UM_KOP_EXP2: return exp2_of(k, a);
+    case UM_KOP_EXPM1: return expm1_of(k, a);
+    case UM_KOP_LOG: return log_of(k, a);
+    case UM_KOP_LOG2: return log2_of(k, a);
+    case UM_KOP_LOG10: return log10_of(k, a);
+    case UM_KOP_LOG1P: return log1p_of(k, a);
+    case UM_KOP_SIN:
+    case UM_KOP_COS:
+    case UM_KOP_TAN: return lane_by_lane(k, op, a);
+    case UM_KOP_ASIN: return asin_of(k, a);
+    case UM_KOP_ACOS: return acos_of(k, a);
+    case UM_KOP_ATAN: return atan_of(k, a);
+    case UM_KOP_SINH: return sinh_of(k, a);
+    case UM_KOP_COSH: return cosh_of(k, a);
+    case UM_KOP_TANH: return tanh_of(k, a);
+    case UM_KOP_ASINH: return asinh_of(k, a);
+    case UM_KOP_ACOSH: return acosh_of(k, a);
+    case UM_KOP_ATANH: return atanh_of(k, a);
+    case UM_KOP_ERF: return erf_of(k, a);
+    case UM_KOP_POW: return pow_of(k, a, b);
+    case UM_KOP_ATAN2: return atan2_of(k, a, b);
+    default: um_kernel_mistake(k, UM_INVALID_ARGUMENT, "opcode %d is no function", op); return 0;
+    }
+}
