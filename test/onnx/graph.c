@@ -203,28 +203,56 @@ void on_loop(run *r, um_op_id id)
     }
 }
 
-/* Along the leading axis, forwards; the batched form of opset 8 has its batch first. */
+/* Along the leading axis, forwards: carried values, then scanned ones. */
+static void scan_once(run *r, const onnx_graph *body, const value *inputs, int32_t count,
+                      int32_t carried, value *outputs)
+{
+    value state[RUN_MAX_IN] = {0}, next[RUN_MAX_OUT];
+    for (int32_t i = 0; i < carried; i++) outputs[i] = inputs[i];
+    for (int32_t i = carried; i < r->out_count; i++) outputs[i] = (value){0};
+    int64_t trips = size(&inputs[carried].view, 0);
+    for (int64_t trip = 0; trip < trips && !r->failed; trip++) {
+        for (int32_t i = 0; i < carried; i++) state[i] = outputs[i];
+        for (int32_t i = carried; i < count; i++)
+            state[i] =
+                (value){squeeze(r, slice(r, inputs[i].view, 0, trip, 1, 1), 0), inputs[i].type};
+        run_graph(r, body, state, count, next, r->out_count);
+        for (int32_t i = 0; i < carried; i++) outputs[i] = next[i];
+        for (int32_t i = carried; i < r->out_count; i++) collect(r, &outputs[i], next[i]);
+    }
+}
+
+/* Opset 8: everything has a batch in front, and lengths come before all. */
+static void scan_batches(run *r, const onnx_graph *body, int32_t carried)
+{
+    value inputs[RUN_MAX_IN] = {0}, outputs[RUN_MAX_OUT];
+    int32_t count = r->in_count - 1;
+    if (has_in(r, 0)) run_refuse(r, "Scan: lengths");
+    um_view first = in(r, 1);
+    for (int64_t b = 0; b < size(&first, 0) && !r->failed; b++) {
+        for (int32_t i = 0; i < count; i++)
+            inputs[i] =
+                (value){squeeze(r, slice(r, in(r, i + 1), 0, b, 1, 1), 0), r->in[i + 1].type};
+        scan_once(r, body, inputs, count, carried, outputs);
+        for (int32_t i = 0; i < r->out_count; i++) collect(r, &r->out[i], outputs[i]);
+    }
+}
+
 void on_scan(run *r, um_op_id id)
 {
     (void)id;
     static const char *const others[] = {"scan_input_axes", "scan_input_directions",
-                                         "scan_output_axes", "scan_output_directions"};
+                                         "scan_output_axes", "scan_output_directions",
+                                         "directions"};
     for (size_t i = 0; i < UM_COUNT_OF(others); i++)
         if (attr_find(r, others[i])) run_refuse(r, "Scan: %s", others[i]);
-    if (r->opset < 9) run_refuse(r, "Scan: the batched form of opset 8");
     const onnx_graph *body = body_of(r, "body");
-    int32_t scanned_in = (int32_t)attr_int(r, "num_scan_inputs", 1);
-    int32_t carried = r->in_count - scanned_in;
-    if (r->failed || carried < 0 || scanned_in < 1 || carried > r->out_count) return;
-    value state[RUN_MAX_IN] = {0}, next[RUN_MAX_OUT], all[RUN_MAX_OUT] = {0};
-    for (int32_t i = 0; i < carried; i++) state[i] = r->in[i];
-    um_view first = in(r, carried);
-    for (int64_t trip = 0; trip < size(&first, 0) && !r->failed; trip++) {
-        for (int32_t i = carried; i < r->in_count; i++)
-            state[i] = (value){squeeze(r, slice(r, in(r, i), 0, trip, 1, 1), 0), r->in[i].type};
-        run_graph(r, body, state, r->in_count, next, r->out_count);
-        for (int32_t i = 0; i < carried; i++) state[i] = next[i];
-        for (int32_t i = carried; i < r->out_count; i++) collect(r, &all[i], next[i]);
-    }
-    for (int32_t i = 0; i < r->out_count; i++) r->out[i] = i < carried ? state[i] : all[i];
+    int64_t scanned = attr_int(r, "num_scan_inputs", 1);
+    int64_t carried = r->in_count - (r->opset < 9) - scanned;
+    if (scanned < 1 || carried < 0 || carried > r->out_count) run_refuse(r, "Scan: the inputs");
+    if (r->failed) return;
+    if (r->opset < 9)
+        scan_batches(r, body, (int32_t)carried);
+    else
+        scan_once(r, body, r->in, r->in_count, (int32_t)carried, r->out);
 }

@@ -16,6 +16,8 @@ um_view pad_axis(run *r, um_view x, int32_t axis, int64_t before, int64_t after,
 um_view gather_along(run *r, um_view x, int32_t axis, um_view indices);
 um_view scatter_along(run *r, um_view x, int32_t axis, um_scatter_mode mode, um_view indices,
                       um_view values);
+/* Rows [found, rank] of the places that are not zero; how many is the result's shape. */
+um_view places(run *r, um_view x);
 /* To zero's dtype. */
 um_view quantize(run *r, um_view x, um_view scale, um_view zero, int32_t axis, int64_t block);
 /* Keys' cubic kernel of distances. */

@@ -302,3 +302,26 @@ void on_global_pool(run *r, um_op_id id)
     if (r->failed || !run_ok(r, um_view_make(0, x.dtype, x.rank, shape, &op.out[0]))) return;
     out(r, 0, run_op(r, &op));
 }
+
+/* Values back to where they were the largest, in the smallest input that pools to x; a larger
+ * output_shape adds zeros behind. */
+void on_max_unpool(run *r, um_op_id id)
+{
+    (void)id;
+    um_view x = in(r, 0), places = in(r, 1);
+    windows w = read_windows(r, &x, NULL);
+    ints to = {0};
+    int64_t shape[5] = {size(&x, 0), size(&x, 1)}, total = shape[0] * shape[1];
+    int64_t count = um_view_count(&x);
+    if (has_in(r, 2)) to = run_ints(r, in(r, 2));
+    for (int32_t d = 0; d < w.axes && !r->failed; d++) {
+        shape[d + 2] = (size(&x, d + 2) - 1) * w.stride[d] + w.kernel[d] - w.before[d] - w.after[d];
+        total *= shape[d + 2];
+    }
+    um_view y = scatter_along(r, full(r, x.dtype, 1, &total, 0), 0, UM_SCATTER_ASSIGN,
+                              reshape(r, places, 1, &count), reshape(r, x, 1, &count));
+    y = reshape(r, y, x.rank, shape);
+    for (int32_t d = 0; d < to.count && d < x.rank && !r->failed; d++)
+        y = pad_axis(r, y, d, 0, to.at[d] - shape[d], "constant", num(r, x.dtype, 0));
+    out(r, 0, y);
+}

@@ -93,12 +93,25 @@ void on_scatter_nd(run *r, um_op_id id)
     out(r, 0, run_op(r, &op));
 }
 
+/* With batch_dims the first axes are the same in x and the indices: their own places go before the
+ * tuples. */
 void on_gather_nd(run *r, um_op_id id)
 {
-    if (attr_int(r, "batch_dims", 0)) run_refuse(r, "GatherND: batch_dims");
+    int64_t batch = attr_int(r, "batch_dims", 0);
+    um_view x = in(r, 0), indices = cast(r, in(r, 1), UM_I64), parts[UM_MAX_RANK + 1];
+    int32_t last = indices.rank - 1;
+    if (batch < 0 || batch > last || batch >= x.rank) run_refuse(r, "GatherND: batch_dims");
+    if (r->failed) return;
+    um_view own = x, place = slice(r, indices, last, 0, UM_MIN(size(&indices, last), 1), 1);
+    for (int32_t d = 0; d < batch; d++) {
+        parts[d] = expand_like(r, along(r, arange(r, UM_I64, size(&x, d)), d, last + 1), &place);
+        own = slice(r, own, 0, 0, UM_MIN(size(&own, 0), 1), 1);
+        if (own.rank > 1) own = squeeze(r, own, 0);
+    }
+    parts[batch] = wrap_tuples(r, indices, &own);
     um_op op = {.id = id, .in_count = 2};
-    op.in[0] = in(r, 0);
-    op.in[1] = wrap_tuples(r, in(r, 1), &op.in[0]);
+    op.in[0] = x;
+    op.in[1] = concat(r, last, (int32_t)batch + 1, parts);
     out(r, 0, run_op(r, &op));
 }
 
@@ -113,8 +126,7 @@ void on_array_feature_extractor(run *r, um_op_id id)
 /* ---- counting -----------------------------------------------------------------------------------
  */
 
-/* Rows [found, rank] of the places that are not zero; how many is the result's shape. */
-static um_view places(run *r, um_view x)
+um_view places(run *r, um_view x)
 {
     um_op op = {.id = UM_OP_NONZERO, .in_count = 1, .out_count = 2};
     op.attrs.index.count = um_view_count(&x);

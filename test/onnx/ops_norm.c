@@ -193,8 +193,9 @@ void on_adagrad(run *r, um_op_id id)
 {
     (void)id;
     int32_t n = (r->in_count - 2) / 3;
-    double step = run_number(r, in(r, 1)), decay = (double)attr_float(r, "decay_factor", 0);
-    um_view rate = mulc(r, in(r, 0), 1 / (1 + step * decay));
+    um_view step = cast(r, in(r, 1), in(r, 0).dtype);
+    um_view slower = addc(r, mulc(r, step, (double)attr_float(r, "decay_factor", 0)), 1);
+    um_view rate = quo(r, in(r, 0), slower);
     for (int32_t i = 0; i < n && !r->failed; i++) {
         um_view x = in(r, 2 + i), g = regularized(r, x, in(r, 2 + n + i));
         um_view squares = add(r, in(r, 2 + 2 * n + i), mul(r, g, g));

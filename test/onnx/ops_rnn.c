@@ -1,4 +1,4 @@
-/* test/onnx/ops_rnn.c: recurrent layers, one direction, step by step.
+/* test/onnx/ops_rnn.c: recurrent layers, step by step.
  * Letters: S steps, B batch, I input, H hidden. */
 #include "base/base.h"
 #include "handlers.h"
@@ -68,48 +68,77 @@ static void lstm_step(run *r, layer *l, um_view x)
     l->h = mul(r, o, m1(r, UM_OP_TANH, l->c));
 }
 
-/* Initial h (input 5) and c (6): [1, B, H], or [B, 1, H] by layout; zeros. */
-static um_view state(run *r, int32_t i, int64_t batch, int64_t hidden, int64_t layout)
+/* Initial h (input 5) or c (6) of a direction: [directions, B, H], or [B, directions, H] by layout;
+ * zeros. */
+static um_view initial(run *r, int32_t i, const int64_t *shape, int64_t layout, int64_t direction)
 {
-    if (!has_in(r, i)) return full(r, in(r, 0).dtype, 2, (const int64_t[]){batch, hidden}, 0);
-    return squeeze(r, in(r, i), layout ? 1 : 0);
+    if (!has_in(r, i)) return full(r, in(r, 0).dtype, 2, shape, 0);
+    int64_t axis = layout ? 1 : 0;
+    return squeeze(r, slice(r, in(r, i), axis, direction, 1, 1), axis);
+}
+
+/* A direction's part of an input; rank 0: there is none. */
+static um_view part(run *r, int32_t i, int64_t direction)
+{
+    um_view none = {0};
+    return has_in(r, i) ? squeeze(r, slice(r, in(r, i), 0, direction, 1, 1), 0) : none;
+}
+
+static layer read_layer(run *r, int64_t direction)
+{
+    layer l = {.w = part(r, 1, direction), .u = part(r, 2, direction)};
+    um_view both = part(r, 3, direction);
+    l.hidden = size(&l.u, 1);
+    l.after = attr_int(r, "linear_before_reset", 0) != 0;
+    if (both.rank) {
+        int64_t half = size(&both, 0) / 2;
+        l.wb = slice(r, both, 0, 0, half, 1);
+        l.ub = slice(r, both, 0, half, half, 1);
+    }
+    l.peepholes = part(r, 7, direction);
+    return l;
+}
+
+/* x [S, B, I] to y [S, B, H]. */
+static void run_layer(run *r, layer *l, um_view x, um_view y)
+{
+    bool lstm = strcmp(r->node->op, "LSTM") == 0, gru = strcmp(r->node->op, "GRU") == 0;
+    for (int64_t t = 0; t < size(&x, 0) && !r->failed; t++) {
+        um_view now = squeeze(r, slice(r, x, 0, t, 1, 1), 0);
+        if (lstm)
+            lstm_step(r, l, now);
+        else if (gru)
+            gru_step(r, l, now);
+        else
+            rnn_step(r, l, now);
+        copy_to(r, l->h, slice(r, y, 0, t, 1, 1));
+    }
 }
 
 void on_recurrent(run *r, um_op_id id)
 {
     (void)id;
-    bool lstm = strcmp(r->node->op, "LSTM") == 0, gru = strcmp(r->node->op, "GRU") == 0;
     int64_t layout = attr_int(r, "layout", 0);
-    if (!attr_is(r, "direction", "forward", "forward") || attr_find(r, "activations") ||
-        attr_find(r, "clip") || has_in(r, 4))
-        run_refuse(r, "%s: other than forward, by itself and of equal lengths", r->node->op);
-    um_view x = layout ? swap_axes(r, in(r, 0), 0, 1) : in(r, 0);
-    layer l = {.w = squeeze(r, in(r, 1), 0), .u = squeeze(r, in(r, 2), 0)};
-    l.hidden = size(&l.u, 1);
-    l.after = attr_int(r, "linear_before_reset", 0) != 0;
-    if (has_in(r, 3)) {
-        um_view both = squeeze(r, in(r, 3), 0);
-        int64_t half = size(&both, 0) / 2;
-        l.wb = slice(r, both, 0, 0, half, 1);
-        l.ub = slice(r, both, 0, half, half, 1);
+    bool two = attr_is(r, "direction", "forward", "bidirectional");
+    bool reverse = attr_is(r, "direction", "forward", "reverse");
+    if (attr_find(r, "activations") || attr_find(r, "clip") || has_in(r, 4))
+        run_refuse(r, "%s: other activations, clipping, lengths", r->node->op);
+    um_view x = layout ? swap_axes(r, in(r, 0), 0, 1) : in(r, 0), u = in(r, 2), h[2], c[2];
+    int64_t batch[] = {size(&x, 1), size(&u, 2)}, steps = size(&x, 0), directions = two ? 2 : 1;
+    um_view all = fresh(r, x.dtype, 4, (const int64_t[]){steps, directions, batch[0], batch[1]});
+    for (int64_t d = 0; d < directions && !r->failed; d++) {
+        bool back = reverse || d == 1;
+        layer l = read_layer(r, d);
+        l.h = initial(r, 5, batch, layout, d);
+        l.c = initial(r, 6, batch, layout, d);
+        um_view y = squeeze(r, slice(r, all, 1, d, 1, 1), 1);
+        run_layer(r, &l, back ? flip(r, x, 0) : x, back ? flip(r, y, 0) : y);
+        h[d] = unsqueeze(r, l.h, layout ? 1 : 0);
+        c[d] = unsqueeze(r, l.c, layout ? 1 : 0);
     }
-    if (has_in(r, 7)) l.peepholes = squeeze(r, in(r, 7), 0);
-    int64_t steps = size(&x, 0), batch = size(&x, 1);
-    l.h = state(r, 5, batch, l.hidden, layout);
-    l.c = state(r, 6, batch, l.hidden, layout);
-    um_view all = fresh(r, x.dtype, 4, (const int64_t[]){steps, 1, batch, l.hidden});
-    for (int64_t t = 0; t < steps && !r->failed; t++) {
-        um_view now = squeeze(r, slice(r, x, 0, t, 1, 1), 0);
-        if (lstm)
-            lstm_step(r, &l, now);
-        else if (gru)
-            gru_step(r, &l, now);
-        else
-            rnn_step(r, &l, now);
-        copy_to(r, l.h, slice(r, all, 0, t, 1, 1));
-    }
+    if (r->failed) return;
     /* By layout: batch, steps, direction. */
     out(r, 0, layout ? transpose(r, all, (const int64_t[]){2, 0, 1, 3}) : all);
-    out(r, 1, unsqueeze(r, l.h, layout ? 1 : 0));
-    out(r, 2, unsqueeze(r, l.c, layout ? 1 : 0));
+    out(r, 1, concat(r, layout ? 1 : 0, (int32_t)directions, h));
+    out(r, 2, concat(r, layout ? 1 : 0, (int32_t)directions, c));
 }

@@ -12,6 +12,7 @@ typedef struct sampler {
     const char *padding; /* "zeros", "border", "reflection" */
     int32_t taps;        /* 1 nearest, 2 linear, 4 cubic */
     bool corners;        /* the edges are the outer elements' centres, else their far sides */
+    um_op_id join;       /* of the taps' shares: UM_OP_ADD, or UM_OP_MAX for RoiAlign's odd mode */
 } sampler;
 
 /* To and fro between the edges. */
@@ -64,7 +65,7 @@ static void axis_taps(run *r, const sampler *s, um_view at, int64_t n, um_view *
 static um_view sample(run *r, const sampler *s, um_view x, const um_view *at)
 {
     int32_t axes = x.rank - 2, combinations = 1;
-    um_view index[3][MAX_TAPS], weight[3][MAX_TAPS], sum = num(r, x.dtype, 0);
+    um_view index[3][MAX_TAPS], weight[3][MAX_TAPS], all = num(r, x.dtype, 0);
     for (int32_t d = 0; d < axes; d++) {
         axis_taps(r, s, at[d], size(&x, d + 2), index[d], weight[d]);
         combinations *= s->taps;
@@ -80,9 +81,10 @@ static um_view sample(run *r, const sampler *s, um_view x, const um_view *at)
             w = mul(r, w, weight[d][rest % s->taps]);
         }
         place = expand(r, unsqueeze(r, place, 1), 3, shape);
-        sum = add(r, sum, mul(r, gather_along(r, flat, 2, place), unsqueeze(r, w, 1)));
+        um_view share = mul(r, gather_along(r, flat, 2, place), unsqueeze(r, w, 1));
+        all = c == 0 ? share : m2(r, s->join, all, share);
     }
-    return sum;
+    return all;
 }
 
 void on_grid_sample(run *r, um_op_id id)
@@ -90,7 +92,7 @@ void on_grid_sample(run *r, um_op_id id)
     (void)id;
     um_view x = in(r, 0), grid = in(r, 1), at[3];
     const char *mode = attr_str(r, "mode", "linear");
-    sampler s = {.padding = attr_str(r, "padding_mode", "zeros"), .taps = 2};
+    sampler s = {.padding = attr_str(r, "padding_mode", "zeros"), .taps = 2, .join = UM_OP_ADD};
     s.corners = attr_int(r, "align_corners", 0) != 0;
     if (strcmp(mode, "nearest") == 0) s.taps = 1;
     if (strcmp(mode, "cubic") == 0 || strcmp(mode, "bicubic") == 0) s.taps = 4;
@@ -163,7 +165,7 @@ void on_deform_conv(run *r, um_op_id id)
     if (x.rank != 4 || attr_int(r, "group", 1) != 1 || groups < 1 || c % groups)
         run_refuse(r, "DeformConv: the groups");
     if (r->failed) return;
-    const sampler s = {.padding = "zeros", .taps = 2};
+    const sampler s = {.padding = "zeros", .taps = 2, .join = UM_OP_ADD};
     int64_t taps = size(&w, 2) * kw, places[] = {size(&offset, 2), size(&offset, 3)};
     for (int64_t t = 0; t < taps && !r->failed; t++) {
         um_view parts[8], at[2];
@@ -192,4 +194,58 @@ void on_deform_conv(run *r, um_op_id id)
     if (has_in(r, 3)) sum = add(r, sum, unsqueeze(r, in(r, 3), 1));
     out(r, 0,
         reshape(r, sum, 4, (const int64_t[]){size(&x, 0), size(&w, 0), places[0], places[1]}));
+}
+
+/* ---- RoiAlign: regions R of images, cut into bins of which each looks at `ratio` places an axis -
+ */
+
+/* Places along one axis: [R, bins * ratio]. start and length are [R, 1]. */
+static um_view roi_places(run *r, um_view start, um_view length, int64_t bins, int64_t ratio)
+{
+    um_view i = arange(r, start.dtype, bins * ratio);
+    i = mulc(r, addc(r, i, 0.5), 1 / (double)UM_MAX(bins * ratio, 1));
+    return add(r, start, mul(r, length, i));
+}
+
+static um_view roi_column(run *r, um_view rois, int64_t i, double scale, double offset)
+{
+    return addc(r, mulc(r, slice(r, rois, 1, i, 1, 1), scale), -offset);
+}
+
+/* 1 up to one place beyond the edge, else 0. */
+static um_view near_image(run *r, um_view at, int64_t n)
+{
+    um_view inside = m2(r, UM_OP_LOGICAL_AND, m2(r, UM_OP_GE, at, num(r, at.dtype, -1)),
+                        m2(r, UM_OP_LE, at, num(r, at.dtype, (double)n)));
+    return cast(r, inside, at.dtype);
+}
+
+void on_roi_align(run *r, um_op_id id)
+{
+    (void)id;
+    bool half = attr_is(r, "coordinate_transformation_mode", "half_pixel", "half_pixel");
+    bool largest = attr_is(r, "mode", "avg", "max");
+    int64_t ratio = attr_int(r, "sampling_ratio", 0), count = size(&r->in[1].view, 0);
+    int64_t bins[2] = {attr_int(r, "output_height", 1), attr_int(r, "output_width", 1)};
+    um_view x = select_rows(r, in(r, 0), 0, in(r, 2)), rois = in(r, 1), at[2], inside[2];
+    if (x.rank != 4 || rois.rank != 2 || ratio < 1 || bins[0] < 1 || bins[1] < 1)
+        run_refuse(r, "RoiAlign: a ratio by the region's size");
+    int64_t points[3] = {count, bins[0] * ratio, bins[1] * ratio};
+    double scale = (double)attr_float(r, "spatial_scale", 1);
+    for (int32_t d = 0; d < 2 && !r->failed; d++) {
+        um_view start = roi_column(r, rois, 1 - d, scale, half ? 0.5 : 0);
+        um_view length = sub(r, roi_column(r, rois, 3 - d, scale, half ? 0.5 : 0), start);
+        if (!half) length = maxi(r, length, num(r, length.dtype, 1));
+        at[d] = unsqueeze(r, roi_places(r, start, length, bins[d], ratio), d == 0 ? 2 : 1);
+        at[d] = expand(r, at[d], 3, points);
+        at[d] = reshape(r, at[d], 2, (const int64_t[]){count, points[1] * points[2]});
+        inside[d] = near_image(r, at[d], size(&x, d + 2));
+    }
+    if (r->failed) return;
+    const sampler s = {.padding = "border", .taps = 2, .join = largest ? UM_OP_MAX : UM_OP_ADD};
+    um_view y = sample(r, &s, x, at);
+    y = mul(r, y, unsqueeze(r, mul(r, inside[0], inside[1]), 1));
+    int64_t shape[] = {count, size(&x, 1), bins[0], ratio, bins[1], ratio};
+    y = reshape(r, y, 6, shape);
+    out(r, 0, reduce(r, largest ? UM_OP_REDUCE_MAX : UM_OP_MEAN, y, 1u << 3 | 1u << 5, false));
 }

@@ -6,27 +6,64 @@
 
 static const double PI = 3.14159265358979323846;
 
-/* first - (1 - first) cos(2 pi i / n) */
-static void out_cosine_window(run *r, double first)
+/* a - b cos(2 pi i / n) + c cos(4 pi i / n) */
+static void out_cosine_window(run *r, double a, double b, double c)
 {
     int64_t n = (int64_t)run_number(r, in(r, 0));
     bool periodic = attr_int(r, "periodic", 1) != 0;
     double period = (double)(periodic ? n : n - 1);
     um_view angle = mulc(r, arange(r, UM_F64, n), 2 * PI / period);
-    um_view y = addc(r, mulc(r, m1(r, UM_OP_COS, angle), first - 1), first);
+    um_view y = addc(r, mulc(r, m1(r, UM_OP_COS, angle), -b), a);
+    y = add(r, y, mulc(r, m1(r, UM_OP_COS, mulc(r, angle, 2)), c));
     out(r, 0, cast(r, y, onnx_dtype((int32_t)attr_int(r, "output_datatype", ONNX_FLOAT))));
 }
 
 void on_hann_window(run *r, um_op_id id)
 {
     (void)id;
-    out_cosine_window(r, 0.5);
+    out_cosine_window(r, 0.5, 0.5, 0);
 }
 
 void on_hamming_window(run *r, um_op_id id)
 {
     (void)id;
-    out_cosine_window(r, 25.0 / 46);
+    out_cosine_window(r, 25.0 / 46, 21.0 / 46, 0);
+}
+
+void on_blackman_window(run *r, um_op_id id)
+{
+    (void)id;
+    out_cosine_window(r, 0.42, 0.5, 0.08);
+}
+
+/* Triangles over the spectrum's bins j: from each mel's lower edge up to its centre and down again.
+ * The edges are equal steps of the mel scale, 2595 log10(1 + f / 700). */
+void on_mel_weight_matrix(run *r, um_op_id id)
+{
+    (void)id;
+    int64_t mels = (int64_t)run_number(r, in(r, 0)), n = (int64_t)run_number(r, in(r, 1));
+    if (mels < 0 || n < 0) run_refuse(r, "MelWeightMatrix: the sizes");
+    um_view ends[2], one = num(r, UM_F64, 1);
+    for (int32_t i = 0; i < 2; i++) {
+        um_view hertz = reshape(r, cast(r, in(r, 3 + i), UM_F64), 0, NULL);
+        ends[i] = mulc(r, m1(r, UM_OP_LOG10, addc(r, mulc(r, hertz, 1.0 / 700), 1)), 2595);
+    }
+    um_view step = mulc(r, sub(r, ends[1], ends[0]), 1 / (double)(mels + 2));
+    um_view edge = add(r, mul(r, arange(r, UM_F64, mels + 2), step), ends[0]);
+    edge = m2(r, UM_OP_POW, num(r, UM_F64, 10), mulc(r, edge, 1.0 / 2595));
+    edge = mulc(r, addc(r, edge, -1), 700 * (double)(n + 1));
+    edge = m1(r, UM_OP_FLOOR, quo(r, edge, reshape(r, cast(r, in(r, 2), UM_F64), 0, NULL)));
+    um_view low = slice(r, edge, 0, 0, mels, 1), centre = slice(r, edge, 0, 1, mels, 1);
+    um_view high = slice(r, edge, 0, 2, mels, 1);
+    um_view j = unsqueeze(r, arange(r, UM_F64, n / 2 + 1), 1);
+    um_view up = quo(r, sub(r, j, low), maxi(r, sub(r, centre, low), one));
+    um_view down = quo(r, sub(r, high, j), maxi(r, sub(r, high, centre), one));
+    up = where(r, m2(r, UM_OP_EQ, low, centre), one, up);
+    um_view rising = m2(r, UM_OP_LOGICAL_AND, m2(r, UM_OP_GE, j, low), m2(r, UM_OP_LE, j, centre));
+    um_view falling =
+        m2(r, UM_OP_LOGICAL_AND, m2(r, UM_OP_GE, j, centre), m2(r, UM_OP_LT, j, high));
+    um_view y = where(r, falling, down, where(r, rising, up, num(r, UM_F64, 0)));
+    out(r, 0, cast(r, y, onnx_dtype((int32_t)attr_int(r, "output_datatype", ONNX_FLOAT))));
 }
 
 /* cos or sin of 2 pi i j / n, [rows, columns]; whole turns are taken off as integers. */

@@ -330,6 +330,8 @@ um_view scan(run *r, um_op_id id, um_view a, int32_t axis)
 um_view matmul(run *r, um_view a, um_view b)
 {
     bool vector_a = a.rank == 1, vector_b = b.rank == 1;
+    if (a.rank == 0 || b.rank == 0) run_refuse(r, "%s: a product of scalars", r->node->op);
+    if (r->failed) return nothing();
     if (vector_a) a = unsqueeze(r, a, 0);
     if (vector_b) b = unsqueeze(r, b, 1);
     int64_t shape[UM_MAX_RANK];
