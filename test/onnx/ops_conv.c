@@ -168,32 +168,50 @@ void on_col2im(run *r, um_op_id id)
     out(r, 0, conv(r, &desc, reshape(r, x, axes + 2, shape), eye, NULL));
 }
 
-/* ---- integers: exact in f64, whose 53 bits hold every sum --------------------------------------
+/* ---- integers -----------------------------------------------------------------------------------
  */
 
-/* x - zero, with the zero along an axis. */
-static um_view less_zero(run *r, int32_t x_at, int32_t zero_at, int32_t axis)
+/* A zero point along an axis, in a dtype; 0 where there is none. */
+static um_view zero_along(run *r, int32_t i, um_dtype dtype, int32_t axis, int32_t rank)
+{
+    if (!has_in(r, i)) return num(r, dtype, 0);
+    um_view zero = cast(r, in(r, i), dtype);
+    if (um_view_count(&zero) == 1) zero = reshape(r, zero, 0, NULL);
+    return along(r, zero, axis, rank);
+}
+
+/* x - zero of a convolution, in f64: its 53 bits hold every sum. */
+static um_view less_zero(run *r, int32_t x_at, int32_t zero_at)
 {
     um_view x = cast(r, in(r, x_at), UM_F64);
-    if (!has_in(r, zero_at)) return x;
-    um_view zero = cast(r, in(r, zero_at), UM_F64);
-    if (um_view_count(&zero) == 1) zero = reshape(r, zero, 0, NULL);
-    return sub(r, x, along(r, zero, axis, x.rank));
+    return sub(r, x, zero_along(r, zero_at, UM_F64, 0, x.rank));
+}
+
+/* (a - za) (b - zb) of bytes, in i32: their product, less what the zero points add to it. */
+static um_view product_of_bytes(run *r, int32_t a_at, int32_t za_at, int32_t b_at, int32_t zb_at)
+{
+    um_view a = in(r, a_at), b = in(r, b_at), y = matmul_to(r, a, b, UM_I32);
+    if (a.rank < 2 || b.rank < 2) run_refuse(r, "%s: of vectors", r->node->op);
+    if (r->failed) return y;
+    um_view za = zero_along(r, za_at, UM_I32, a.rank - 2, a.rank);
+    um_view zb = zero_along(r, zb_at, UM_I32, b.rank - 1, b.rank);
+    um_view rows = reduce(r, UM_OP_SUM, cast(r, a, UM_I32), 1u << (a.rank - 1), true);
+    um_view columns = reduce(r, UM_OP_SUM, cast(r, b, UM_I32), 1u << (b.rank - 2), true);
+    um_view both = mul(r, mulc(r, za, (double)size(&a, -1)), zb);
+    return add(r, sub(r, sub(r, y, mul(r, za, columns)), mul(r, rows, zb)), both);
 }
 
 void on_conv_integer(run *r, um_op_id id)
 {
     (void)id;
-    um_view y = conv_by_node(r, less_zero(r, 0, 2, 0), less_zero(r, 1, 3, 0), NULL);
+    um_view y = conv_by_node(r, less_zero(r, 0, 2), less_zero(r, 1, 3), NULL);
     out(r, 0, cast(r, y, UM_I32));
 }
 
 void on_matmul_integer(run *r, um_op_id id)
 {
     (void)id;
-    um_view a = in(r, 0), b = in(r, 1);
-    um_view y = matmul(r, less_zero(r, 0, 2, a.rank - 2), less_zero(r, 1, 3, b.rank - 1));
-    out(r, 0, cast(r, y, UM_I32));
+    out(r, 0, product_of_bytes(r, 0, 2, 1, 3));
 }
 
 static um_view f32_scalar(run *r, int32_t i)
@@ -202,7 +220,7 @@ static um_view f32_scalar(run *r, int32_t i)
     return um_view_count(&x) == 1 ? reshape(r, x, 0, NULL) : x;
 }
 
-/* Inputs a, scale, zero, b, scale, zero, y's scale and zero; `product` in f64. */
+/* Inputs a, scale, zero, b, scale, zero, y's scale and zero. */
 static void out_requantized(run *r, um_view product, int32_t channels)
 {
     um_view scale = mul(r, f32_scalar(r, 1), along(r, f32_scalar(r, 4), channels, product.rank));
@@ -213,7 +231,7 @@ static void out_requantized(run *r, um_view product, int32_t channels)
 void on_qlinear_conv(run *r, um_op_id id)
 {
     (void)id;
-    um_view bias, x = less_zero(r, 0, 2, 0), w = less_zero(r, 3, 5, 0);
+    um_view bias, x = less_zero(r, 0, 2), w = less_zero(r, 3, 5);
     if (has_in(r, 8)) bias = cast(r, in(r, 8), UM_F64);
     out_requantized(r, conv_by_node(r, x, w, has_in(r, 8) ? &bias : NULL), 1);
 }
@@ -221,8 +239,7 @@ void on_qlinear_conv(run *r, um_op_id id)
 void on_qlinear_matmul(run *r, um_op_id id)
 {
     (void)id;
-    um_view a = less_zero(r, 0, 2, in(r, 0).rank - 2), b = less_zero(r, 3, 5, in(r, 3).rank - 1);
-    um_view product = matmul(r, a, b);
+    um_view product = product_of_bytes(r, 0, 2, 3, 5);
     out_requantized(r, product, product.rank - 1);
 }
 

@@ -327,7 +327,9 @@ um_view scan(run *r, um_op_id id, um_view a, int32_t axis)
     return run_op(r, &op);
 }
 
-um_view matmul(run *r, um_view a, um_view b)
+um_view matmul(run *r, um_view a, um_view b) { return matmul_to(r, a, b, a.dtype); }
+
+um_view matmul_to(run *r, um_view a, um_view b, um_dtype dtype)
 {
     bool vector_a = a.rank == 1, vector_b = b.rank == 1;
     if (a.rank == 0 || b.rank == 0) run_refuse(r, "%s: a product of scalars", r->node->op);
@@ -343,7 +345,7 @@ um_view matmul(run *r, um_view a, um_view b)
     }
     um_op op = {.id = UM_OP_MATMUL, .in_count = 2};
     op.attrs.matmul.alpha = 1;
-    op.out[0].dtype = a.dtype;
+    op.out[0].dtype = dtype;
     um_view *views[] = {&a, &b};
     for (int32_t i = 0; i < 2; i++) {
         shape[rank - 2] = size(views[i], -2);

@@ -122,6 +122,7 @@ um_view m3(run *r, um_op_id id, um_view a, um_view b, um_view c);
 um_view reduce(run *r, um_op_id id, um_view a, uint32_t axes, bool keepdims);
 um_view scan(run *r, um_op_id id, um_view a, int32_t axis); /* also the softmaxes */
 um_view matmul(run *r, um_view a, um_view b);               /* NumPy's rules */
+um_view matmul_to(run *r, um_view a, um_view b, um_dtype dtype);
 um_view select_rows(run *r, um_view x, int32_t axis, um_view indices);
 um_view concat(run *r, int32_t axis, int32_t count, const um_view *parts);
 
