@@ -54,6 +54,8 @@ um_num um_oracle_decode(um_dtype dtype, uint64_t bits);
 uint64_t um_oracle_encode(um_dtype dtype, um_num value);
 /* To the nearest value of a float dtype, ties to even; too large: inf or the largest. */
 double um_oracle_round(um_dtype dtype, long double value);
+/* The same, with another rule for what is too large. */
+double um_oracle_round_over(um_dtype dtype, long double value, um_overflow overflow);
 /* By the contract's rules for conversions. */
 um_num um_oracle_convert(um_dtype to, um_dtype from, um_num value);
 /* An integer, kept modulo 2^bits as the dtype keeps it. */

@@ -160,6 +160,21 @@ double um_oracle_round(um_dtype dtype, long double value)
     return signbit(value) ? -size : size;
 }
 
+double um_oracle_round_over(um_dtype dtype, long double value, um_overflow overflow)
+{
+    const float_format *f = get_format(dtype);
+    double own = um_oracle_round(dtype, value);
+    if (isnan(value) || f->special == POWER || f->special == NONE) return own;
+    bool over = dtype == UM_F64   ? isinf(own)
+                : dtype == UM_F32 ? isinf((float)value)
+                                  : isinf(round_size(f, fabsl(value)));
+    if (!over || overflow == UM_OVERFLOW_CONVERT) return own;
+    double limit = overflow == UM_OVERFLOW_SATURATE ? f->max
+                   : f->special == INF_NAN          ? (double)INFINITY
+                                                    : (double)NAN;
+    return signbit(value) ? -limit : limit;
+}
+
 /* ---- integers -------------------------------------------------------------------------------- */
 
 /* Bits that hold the value: of a bool only one. */

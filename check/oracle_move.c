@@ -10,6 +10,15 @@ static um_expect expect_value(um_dtype dtype, um_num value)
                                      : um_expect_num(value);
 }
 
+static um_expect expect_copy(const um_op *op, um_dtype to, um_dtype from, um_num value)
+{
+    um_overflow overflow = op->attrs.copy.overflow;
+    if (overflow == UM_OVERFLOW_CONVERT || !um_oracle_is_float(to) || to == from)
+        return expect_value(to, um_oracle_convert(to, from, value));
+    long double real = um_oracle_real(from, value);
+    return um_expect_near((long double)um_oracle_round_over(to, real, overflow), 0);
+}
+
 static um_expect expect_fill(const um_op *op, um_dtype dtype)
 {
     um_num value = {.i = op->attrs.fill.i};
@@ -53,8 +62,7 @@ um_status um_oracle_move(const um_op *op, const um_array *in, const um_array *ou
         else if (op->id == UM_OP_LINSPACE)
             expect[i] = expect_linspace(op, i, out->count);
         else
-            expect[i] =
-                expect_value(out->dtype, um_oracle_convert(out->dtype, in[0].dtype, in[0].item[i]));
+            expect[i] = expect_copy(op, out->dtype, in[0].dtype, in[0].item[i]);
     }
     return UM_OK;
 }

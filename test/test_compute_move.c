@@ -223,6 +223,29 @@ static void test_copy_and_ranges(void)
     face_close(&f);
 }
 
+/* E4M3's largest is 448, and 464 lies half way to what would follow it: to even, downwards. */
+static void test_overflow(void)
+{
+    face f = face_open();
+    const float data[] = {448, 464, 464.001f, -1e9f, INFINITY, NAN};
+    um_view x = face_put(&f, UM_F32, SHAPE(6), data), y = face_put(&f, UM_F8E4M3FN, SHAPE(6), NULL);
+    um_view z = face_put(&f, UM_F8E5M2, SHAPE(6), NULL), h = face_put(&f, UM_F16, SHAPE(6), NULL);
+    CHECK_OK(um_copy_view(f.stream, &x, &y));
+    CHECK(face_holds(&f, &y, (uint8_t[]){0x7e, 0x7e, 0x7e, 0xfe, 0x7e, 0x7f}));
+    CHECK_OK(um_convert_view(f.stream, UM_OVERFLOW_SATURATE, &x, &y));
+    CHECK(face_holds(&f, &y, (uint8_t[]){0x7e, 0x7e, 0x7e, 0xfe, 0x7e, 0x7f}));
+    CHECK_OK(um_convert_view(f.stream, UM_OVERFLOW_SPECIAL, &x, &y));
+    CHECK(face_holds(&f, &y, (uint8_t[]){0x7e, 0x7e, 0x7f, 0x7f, 0x7f, 0x7f}));
+    CHECK_OK(um_convert_view(f.stream, UM_OVERFLOW_SPECIAL, &x, &z));
+    CHECK(face_holds(&f, &z, (uint8_t[]){0x5f, 0x5f, 0x5f, 0xfc, 0x7c, 0x7e}));
+    CHECK_OK(um_convert_view(f.stream, UM_OVERFLOW_SATURATE, &x, &z));
+    CHECK(face_holds(&f, &z, (uint8_t[]){0x5f, 0x5f, 0x5f, 0xfb, 0x7b, 0x7e}));
+    CHECK_OK(um_convert_view(f.stream, UM_OVERFLOW_SATURATE, &x, &h));
+    CHECK(face_holds(&f, &h, (uint16_t[]){0x5f00, 0x5f40, 0x5f40, 0xfbff, 0x7bff, 0x7e00}));
+    CHECK_FAILS(um_convert_view(f.stream, 3, &x, &h), UM_INVALID_ARGUMENT, "no overflow rule 3");
+    face_close(&f);
+}
+
 /* The last is stop, though 0.1 + 9 * ((0.3 - 0.1) / 9) is not 0.3. */
 static void test_linspace(void)
 {
@@ -253,6 +276,7 @@ int main(void)
     TEST(test_concat);
     TEST(test_flip_and_roll);
     TEST(test_copy_and_ranges);
+    TEST(test_overflow);
     TEST(test_linspace);
     return TEST_RESULT();
 }

@@ -150,6 +150,10 @@ UM_API UM_MUST_CHECK um_status um_scan_view(um_stream *stream, um_op_id op, int3
 /* Views of views (slice, permute, flip, broadcast) are in umbel/op.h and move nothing. */
 /* y = x, broadcast to y's shape and converted by um_convert's rules. Every dtype. */
 UM_API UM_MUST_CHECK um_status um_copy_view(um_stream *stream, const um_view *x, const um_view *y);
+/* The same, with a rule of its own for what is too large for y's float: UM_OVERFLOW_...; where y is
+ * no float, or of x's dtype, it changes nothing. INVALID_ARGUMENT: no such rule. */
+UM_API UM_MUST_CHECK um_status um_convert_view(um_stream *stream, um_overflow overflow,
+                                               const um_view *x, const um_view *y);
 /* y = the number, converted. Every dtype. */
 UM_API UM_MUST_CHECK um_status um_fill_view(um_stream *stream, um_number value, const um_view *y);
 /* Element i of y [n] = start + i * step, in f64 and rounded once; integers wrap. f64, f32, f16,

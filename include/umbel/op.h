@@ -81,6 +81,12 @@ enum {
     UM_SCATTER_MAX = 4
 };
 
+/* What a copy to a float of another dtype makes of numbers that round to more than its largest:
+ * what um_convert does; the largest; infinity, or NaN in a type without (f8e4m3fn and the FNUZ
+ * types; FP4 and FP6 have neither and saturate). Infinities count as such numbers, NaN does not. */
+typedef int32_t um_overflow;
+enum { UM_OVERFLOW_CONVERT = 0, UM_OVERFLOW_SATURATE = 1, UM_OVERFLOW_SPECIAL = 2 };
+
 enum { UM_CHANNELS_FIRST = 0, UM_CHANNELS_LAST = 1 }; /* NCHW, NHWC and their 1-D and 3-D kin */
 
 /* Spatial axes in order (W; H W; D H W): as many as the tensors' rank less 2; what stands beyond
@@ -148,6 +154,9 @@ typedef union um_attrs {
         double f;  /* fill's value for a float output */
         int64_t i; /* ... for an integer or bool output (u64: the same bits) */
     } fill;
+    struct {
+        um_overflow overflow;
+    } copy;
     struct {
         double start, step;      /* arange, float output */
         int64_t i_start, i_step; /* ... integer output, wraps */

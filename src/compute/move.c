@@ -8,8 +8,15 @@
 
 um_status um_copy_view(um_stream *stream, const um_view *x, const um_view *y)
 {
+    return um_convert_view(stream, UM_OVERFLOW_CONVERT, x, y);
+}
+
+um_status um_convert_view(um_stream *stream, um_overflow overflow, const um_view *x,
+                          const um_view *y)
+{
     um_view from = {0};
     um_call call = um_call_begin(UM_OP_COPY);
+    call.op.attrs.copy.overflow = overflow;
     if (x && y) UM_TRY(um_view_broadcast(x, y->rank, y->shape, &from));
     um_call_input(&call, "x", x ? &from : NULL);
     um_call_output(&call, "y", y);

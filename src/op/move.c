@@ -4,6 +4,9 @@
 
 um_status um_infer_copy(const um_op *op, um_view *out)
 {
+    um_overflow overflow = op->attrs.copy.overflow;
+    if (overflow < UM_OVERFLOW_CONVERT || overflow > UM_OVERFLOW_SPECIAL)
+        return um_rule_fail(op, "there is no overflow rule %d", (int)overflow);
     um_rule_like(out, out->dtype, &op->in[0]);
     return UM_OK;
 }
@@ -40,17 +43,31 @@ static const um_dims shapes[] = {
 };
 enum { SHAPE_COUNT = sizeof shapes / sizeof shapes[0] };
 
+/* Both rules for what is too large, to every float. */
+static bool sample_overflow(int32_t index, um_dtype dtype, um_sample *sample)
+{
+    static const um_dims dims = UM_DIMS(17, 33);
+    um_dtype to = UM_F64 + index / 2;
+    if (to > UM_F8E8M0) return false;
+    sample->op.attrs.copy.overflow = 1 + index % 2;
+    double range = um_dtype_bits(to) > 8 ? 1e39 : 1e5;
+    um_sample_input(sample, dtype, &dims, -range, range);
+    um_sample_label_input(sample);
+    um_sample_label(sample, " to %s overflow=%d", um_dtype_name(to), 1 + index % 2);
+    return um_sample_finish(sample, to);
+}
+
 /* First the shapes, without conversion; then to every dtype, from around the ends of the formats.
  */
 bool um_sample_copy(int32_t index, um_dtype dtype, um_sample *sample)
 {
     static const um_dims convert_dims = UM_DIMS(17, 33);
     static const double ranges[] = {1e-39, 1e-6, 8, 300, 1e5, 1e10, 3e19, 1e39};
-    const int32_t range_count = (int32_t)UM_COUNT_OF(ranges);
+    const int32_t range_count = (int32_t)UM_COUNT_OF(ranges), to_count = UM_BOOL;
     bool convert = index >= SHAPE_COUNT;
     int32_t number = convert ? index - SHAPE_COUNT : 2;
     um_dtype to = convert ? 1 + number / range_count : dtype;
-    if (!um_dtype_valid(to)) return false;
+    if (!um_dtype_valid(to)) return sample_overflow(number - to_count * range_count, dtype, sample);
     double range = ranges[number % range_count];
     um_sample_input(sample, dtype, convert ? &convert_dims : &shapes[index], -range, range);
     um_sample_label_input(sample);

@@ -189,33 +189,14 @@ void on_swiglu(run *r, um_op_id id)
 /* ---- casts --------------------------------------------------------------------------------------
  */
 
-/* The 8-bit floats: their largest, and what rounds beyond it. */
-typedef struct small_float {
-    um_dtype dtype;
-    double largest, over;
-    um_op_id is_over; /* |x| and `over` */
-} small_float;
-
-static const small_float small_floats[] = {
-    {UM_F8E4M3FN, 448, 464, UM_OP_GT},
-    {UM_F8E4M3FNUZ, 240, 248, UM_OP_GE},
-    {UM_F8E5M2, 57344, 61440, UM_OP_GE},
-    {UM_F8E5M2FNUZ, 57344, 61440, UM_OP_GE},
-};
-
-/* Umbel's conversion saturates or goes to infinity by the type; ONNX's by an attribute, and else
- * gives what the type has for it: E5M2 infinity, the others NaN. */
-static um_view cast_small_float(run *r, um_view x, const small_float *to, bool saturate)
+/* Umbel's overflow rule for what ONNX says by an attribute of the 8-bit floats. */
+static um_view cast_small_float(run *r, um_view x, um_dtype dtype, bool saturate)
 {
-    um_view wide = cast(r, x, x.dtype == UM_F64 ? UM_F64 : UM_F32);
-    um_view largest = num(r, wide.dtype, to->largest);
-    if (saturate) {
-        wide = m3(r, UM_OP_CLAMP, wide, m1(r, UM_OP_NEG, largest), largest);
-    } else if (to->dtype != UM_F8E5M2) {
-        um_view over = m2(r, to->is_over, m1(r, UM_OP_ABS, wide), num(r, wide.dtype, to->over));
-        wide = where(r, over, num(r, wide.dtype, (double)NAN), wide);
-    }
-    return cast(r, wide, to->dtype);
+    um_op op = {.id = UM_OP_COPY, .in_count = 1};
+    op.attrs.copy.overflow = saturate ? UM_OVERFLOW_SATURATE : UM_OVERFLOW_SPECIAL;
+    op.in[0] = x;
+    op.out[0].dtype = dtype;
+    return run_op(r, &op);
 }
 
 /* Integers of few bits wrap, as their wider kin do. */
@@ -254,9 +235,8 @@ um_view cast_to(run *r, um_view x, int32_t type, bool saturate)
     /* A type without NaN: ONNX gives -0 for it, Umbel the largest. */
     if (dtype == UM_F4E2M1) x = where(r, m1(r, UM_OP_ISNAN, x), num(r, x.dtype, -0.0), x);
     if (dtype == UM_F8E8M0) return cast_power(r, x, attr_str(r, "round_mode", "up"));
-    for (size_t i = 0; i < UM_COUNT_OF(small_floats); i++)
-        if (small_floats[i].dtype == dtype)
-            return cast_small_float(r, x, &small_floats[i], saturate);
+    if (dtype >= UM_F8E4M3FN && dtype <= UM_F8E5M2FNUZ)
+        return cast_small_float(r, x, dtype, saturate);
     return cast(r, x, dtype);
 }
 

@@ -4,6 +4,7 @@
 #include "backend/cpu/kernel/stream.h"
 #include "backend/cpu/kernel/walk.h"
 
+#include <float.h>
 #include <math.h>
 
 um_status UM_ISA_FN(um_run_copy)(um_cpu_exec *exec, const um_op *op);
@@ -24,7 +25,8 @@ typedef struct copy_plan {
     char *to;
     const char *from;
     um_dtype out_dtype, in_dtype;
-    int64_t size; /* bytes of an element when bits are moved, else 0 */
+    int64_t size;              /* bytes of an element when bits are moved, else 0 */
+    const struct limit *limit; /* NULL: none */
     bool streams;
     int32_t turn; /* transpose: the axis along which the input is packed */
     int64_t blocks, blocks_a_task;
@@ -55,15 +57,66 @@ static void move_run(char *to, int64_t to_step, const char *from, int64_t from_s
     }
 }
 
+/* Where a rule for what is too large differs from the conversion's own: |x| >= at becomes `at`
+ * itself (SATURATE) or NaN (SPECIAL). Half way between the largest and what would follow it, ties
+ * go to even: upwards but for f8e4m3fn. */
+static const struct limit {
+    um_dtype dtype;
+    um_overflow rule;
+    double at;
+} limits[] = {
+    {UM_F64, UM_OVERFLOW_SATURATE, DBL_MAX},
+    {UM_F32, UM_OVERFLOW_SATURATE, (double)FLT_MAX},
+    {UM_F16, UM_OVERFLOW_SATURATE, 65504},
+    {UM_BF16, UM_OVERFLOW_SATURATE, 0x1.fep127},
+    {UM_F8E5M2, UM_OVERFLOW_SATURATE, 57344},
+    {UM_F8E4M3FN, UM_OVERFLOW_SPECIAL, 0x1.d000000000001p8},
+    {UM_F8E4M3FNUZ, UM_OVERFLOW_SPECIAL, 248},
+    {UM_F8E5M2FNUZ, UM_OVERFLOW_SPECIAL, 61440},
+};
+
+/* NULL: none. No integer is too large for bf16 and wider. */
+static const struct limit *find_limit(um_overflow rule, um_dtype to, um_dtype from)
+{
+    bool is_wide = to == UM_F64 || to == UM_F32 || to == UM_BF16;
+    if (to == from || (is_wide && !um_dtype_is_float(from))) return NULL;
+    for (size_t i = 0; i < UM_COUNT_OF(limits); i++)
+        if (limits[i].dtype == to && limits[i].rule == rule) return &limits[i];
+    return NULL;
+}
+
+/* Values of a class. */
+typedef union piece {
+    float f32[PIECE];
+    double f64[PIECE];
+    int64_t i64[PIECE];
+} piece;
+
+static void keep_limit(const struct limit *limit, um_class class, piece *values, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double x = class == UM_CLASS_F64 ? values->f64[i] : (double)values->f32[i];
+        if (!(fabs(x) >= limit->at)) continue;
+        x = limit->rule == UM_OVERFLOW_SPECIAL ? (double)NAN : copysign(limit->at, x);
+        if (class == UM_CLASS_F64)
+            values->f64[i] = x;
+        else
+            values->f32[i] = (float)x;
+    }
+}
+
 static void convert_run(const copy_plan *p, int64_t to, int64_t from, int64_t n)
 {
-    int64_t values[PIECE];
+    piece values;
     um_class class = um_dtype_class(p->in_dtype);
+    /* Integers that f64 rounds are too large for all that has a limit. */
+    if (p->limit && (class != UM_CLASS_F32 || p->out_dtype == UM_F64)) class = UM_CLASS_F64;
     int64_t to_step = um_walk_step(&p->walk, OUT), from_step = um_walk_step(&p->walk, IN);
     for (int64_t done = 0, m; done < n; done += m) {
         m = UM_MIN(n - done, PIECE);
-        um_load(class, values, p->in_dtype, p->from, from + done * from_step, from_step, m);
-        um_store(p->out_dtype, p->to, to + done * to_step, to_step, class, values, m);
+        um_load(class, &values, p->in_dtype, p->from, from + done * from_step, from_step, m);
+        if (p->limit) keep_limit(p->limit, class, &values, m);
+        um_store(p->out_dtype, p->to, to + done * to_step, to_step, class, &values, m);
     }
 }
 
@@ -168,12 +221,14 @@ static void run_tasks(um_cpu_exec *exec, int64_t task_count, bool serial, um_cpu
         for (int64_t task = 0; task < task_count; task++) fn(ctx, task, 0);
 }
 
-static void copy_view(um_cpu_exec *exec, const um_view *out, const um_view *in)
+static void copy_view(um_cpu_exec *exec, const um_view *out, const um_view *in,
+                      um_overflow overflow)
 {
     int64_t bits = um_dtype_bits(out->dtype);
     copy_plan p = {.to = (char *)(uintptr_t)out->ptr, .from = (const char *)(uintptr_t)in->ptr};
     p.out_dtype = out->dtype;
     p.in_dtype = in->dtype;
+    p.limit = find_limit(overflow, out->dtype, in->dtype);
     p.size = out->dtype == in->dtype ? bits / 8 : 0;
     UM_ISA_FN(um_walk_make)(&p.walk, 2, (const um_view *[]){out, in});
     p.streams = p.walk.total * p.size >= UM_STREAM_BYTES &&
@@ -193,7 +248,7 @@ um_status UM_ISA_FN(um_run_copy)(um_cpu_exec *exec, const um_op *op)
 {
     const um_view *out = &op->out[0], *in = &op->in[0];
     bool onto_itself = in->ptr == out->ptr && in->dtype == out->dtype;
-    if (um_view_count(out) > 0 && !onto_itself) copy_view(exec, out, in);
+    if (um_view_count(out) > 0 && !onto_itself) copy_view(exec, out, in, op->attrs.copy.overflow);
     return UM_OK;
 }
 
@@ -208,7 +263,7 @@ um_status UM_ISA_FN(um_run_fill)(um_cpu_exec *exec, const um_op *op)
     um_view one = *out;
     one.ptr = (um_ptr)(uintptr_t)&element;
     for (int32_t axis = 0; axis < one.rank; axis++) one.stride[axis] = 0;
-    copy_view(exec, out, &one);
+    copy_view(exec, out, &one, UM_OVERFLOW_CONVERT);
     return UM_OK;
 }
 
