@@ -12,6 +12,7 @@
 #include <umbel/op.h>
 #include <umbel/plugin.h>
 #include <umbel/select.h>
+#include <umbel/static.h>
 #include <umbel/tensor.h>
 
 #endif

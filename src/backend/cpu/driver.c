@@ -63,7 +63,7 @@ static um_status cpu_describe(int32_t ordinal, um_device_info *out)
     return UM_OK;
 }
 
-static um_status cpu_open(int32_t ordinal, um_backend_device **out)
+um_status um_cpu_entry_open(int32_t ordinal, um_backend_device **out)
 {
     (void)ordinal;
     *out = NULL;
@@ -81,13 +81,13 @@ static um_status cpu_open(int32_t ordinal, um_backend_device **out)
     return UM_OK;
 }
 
-static void cpu_close(um_backend_device *device)
+void um_cpu_entry_close(um_backend_device *device)
 {
     um_cpu_pool_put(device->pool);
     um_mem_free(device);
 }
 
-static um_status cpu_caps(um_backend_device *device, um_caps *out)
+um_status um_cpu_entry_caps(um_backend_device *device, um_caps *out)
 {
     out->kind = UM_DEVICE_CPU;
     um_os_cpu_name(out->name, sizeof out->name);
@@ -107,7 +107,7 @@ static um_status cpu_caps(um_backend_device *device, um_caps *out)
     return UM_OK;
 }
 
-static um_status cpu_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out)
+um_status um_cpu_entry_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out)
 {
     *out = 0;
     void *memory = NULL;
@@ -122,7 +122,7 @@ static um_status cpu_alloc(um_backend_device *device, uint64_t size_bytes, um_pt
     return UM_OK;
 }
 
-static void cpu_free(um_backend_device *device, um_ptr ptr)
+void um_cpu_entry_free(um_backend_device *device, um_ptr ptr)
 {
     (void)device;
     um_mem_free((void *)(uintptr_t)ptr);
@@ -136,12 +136,12 @@ static um_status cpu_stream_create_priority(um_backend_device *device, int32_t p
     return um_cpu_stream_create(device->pool, priority, out);
 }
 
-static um_status cpu_stream_create(um_backend_device *device, um_backend_stream **out)
+um_status um_cpu_entry_stream_create(um_backend_device *device, um_backend_stream **out)
 {
     return cpu_stream_create_priority(device, 0, out);
 }
 
-static bool cpu_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
+bool um_cpu_entry_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
 {
     (void)device;
     return um_cpu_kernel_supports(op, why, why_size);
@@ -153,24 +153,24 @@ const um_backend um_backend_cpu = {
     .name = "cpu",
     .enumerate = cpu_enumerate,
     .describe = cpu_describe,
-    .open = cpu_open,
-    .close = cpu_close,
-    .caps = cpu_caps,
-    .alloc = cpu_alloc,
-    .free = cpu_free,
-    .stream_create = cpu_stream_create,
-    .stream_destroy = um_cpu_stream_destroy,
-    .write = um_cpu_stream_write,
-    .read = um_cpu_stream_read,
-    .copy = um_cpu_stream_copy,
-    .fill = um_cpu_stream_fill,
-    .record = um_cpu_stream_record,
-    .wait = um_cpu_stream_wait,
-    .query = um_cpu_stream_query,
-    .synchronize = um_cpu_stream_synchronize,
-    .clear_error = um_cpu_stream_clear_error,
-    .supports = cpu_supports,
-    .enqueue = um_cpu_stream_enqueue,
+    .open = um_cpu_entry_open,
+    .close = um_cpu_entry_close,
+    .caps = um_cpu_entry_caps,
+    .alloc = um_cpu_entry_alloc,
+    .free = um_cpu_entry_free,
+    .stream_create = um_cpu_entry_stream_create,
+    .stream_destroy = um_cpu_entry_stream_destroy,
+    .write = um_cpu_entry_write,
+    .read = um_cpu_entry_read,
+    .copy = um_cpu_entry_copy,
+    .fill = um_cpu_entry_fill,
+    .record = um_cpu_entry_record,
+    .wait = um_cpu_entry_wait,
+    .query = um_cpu_entry_query,
+    .synchronize = um_cpu_entry_synchronize,
+    .clear_error = um_cpu_entry_clear_error,
+    .supports = um_cpu_entry_supports,
+    .enqueue = um_cpu_entry_enqueue,
     .enqueue_batch = um_cpu_stream_enqueue_batch,
     .stream_create_priority = cpu_stream_create_priority,
     .copy_host = um_cpu_stream_copy_host,

@@ -430,7 +430,7 @@ static uint64_t known_ticket(um_backend_stream *s, uint64_t ticket)
     return UM_MIN(ticket, last);
 }
 
-um_status um_cpu_stream_synchronize(um_backend_stream *s, uint64_t ticket)
+um_status um_cpu_entry_synchronize(um_backend_stream *s, uint64_t ticket)
 {
     wait_for_ticket(s, known_ticket(s, ticket));
     return stream_status(s);
@@ -470,7 +470,7 @@ fail_mutex:
     return um_status_last();
 }
 
-void um_cpu_stream_destroy(um_backend_stream *s)
+void um_cpu_entry_stream_destroy(um_backend_stream *s)
 {
     wait_for_ticket(s, atomic_load(&s->queue.pushed));
     stream_unref(s);
@@ -482,7 +482,7 @@ static um_status reserve(um_backend_stream *s, record_kind kind, size_t size_byt
     *out = NULL;
     UM_TRY(stream_status(s));
     if (um_cpu_queue_is_full(&s->queue, size_bytes)) {
-        UM_TRY(um_cpu_stream_synchronize(s, UINT64_MAX));
+        UM_TRY(um_cpu_entry_synchronize(s, UINT64_MAX));
     }
     *out = um_cpu_queue_reserve(&s->queue, (uint32_t)kind, size_bytes);
     if (!*out) return um_backend_fail(UM_OUT_OF_MEMORY, "cpu", NULL, 0, "cpu: no memory to queue");
@@ -514,8 +514,7 @@ static um_status queue_write(um_backend_stream *s, um_ptr dst, const void *src, 
     return UM_OK;
 }
 
-um_status um_cpu_stream_write(um_backend_stream *s, um_ptr dst, const void *src,
-                              uint64_t size_bytes)
+um_status um_cpu_entry_write(um_backend_stream *s, um_ptr dst, const void *src, uint64_t size_bytes)
 {
     UM_TRY(stream_status(s));
     if (has_work(s)) return queue_write(s, dst, src, size_bytes);
@@ -523,14 +522,14 @@ um_status um_cpu_stream_write(um_backend_stream *s, um_ptr dst, const void *src,
     return UM_OK;
 }
 
-um_status um_cpu_stream_read(um_backend_stream *s, void *dst, um_ptr src, uint64_t size_bytes)
+um_status um_cpu_entry_read(um_backend_stream *s, void *dst, um_ptr src, uint64_t size_bytes)
 {
-    UM_TRY(um_cpu_stream_synchronize(s, UINT64_MAX));
+    UM_TRY(um_cpu_entry_synchronize(s, UINT64_MAX));
     memcpy(dst, host(src), (size_t)size_bytes);
     return UM_OK;
 }
 
-um_status um_cpu_stream_copy(um_backend_stream *s, um_ptr dst, um_ptr src, uint64_t size_bytes)
+um_status um_cpu_entry_copy(um_backend_stream *s, um_ptr dst, um_ptr src, uint64_t size_bytes)
 {
     void *at;
     UM_TRY(reserve(s, RECORD_COPY, sizeof(copy_record), &at));
@@ -547,7 +546,7 @@ um_status um_cpu_stream_copy_host(um_backend_stream *s, um_copy_kind kind, um_pt
                                   uint64_t size_bytes)
 {
     (void)kind;
-    return um_cpu_stream_copy(s, dst, src, size_bytes);
+    return um_cpu_entry_copy(s, dst, src, size_bytes);
 }
 
 um_status um_cpu_stream_call(um_backend_stream *s, um_stream_fn fn, void *user)
@@ -561,8 +560,8 @@ um_status um_cpu_stream_call(um_backend_stream *s, um_stream_fn fn, void *user)
     return UM_OK;
 }
 
-um_status um_cpu_stream_fill(um_backend_stream *s, um_ptr dst, uint64_t size_bytes,
-                             uint64_t pattern, uint32_t pattern_bytes)
+um_status um_cpu_entry_fill(um_backend_stream *s, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
+                            uint32_t pattern_bytes)
 {
     void *at;
     UM_TRY(reserve(s, RECORD_FILL, sizeof(fill_record), &at));
@@ -575,13 +574,13 @@ um_status um_cpu_stream_fill(um_backend_stream *s, um_ptr dst, uint64_t size_byt
     return UM_OK;
 }
 
-um_status um_cpu_stream_record(um_backend_stream *s, uint64_t *ticket)
+um_status um_cpu_entry_record(um_backend_stream *s, uint64_t *ticket)
 {
     *ticket = atomic_load(&s->queue.pushed);
     return UM_OK;
 }
 
-um_status um_cpu_stream_wait(um_backend_stream *s, um_backend_stream *other, uint64_t ticket)
+um_status um_cpu_entry_wait(um_backend_stream *s, um_backend_stream *other, uint64_t ticket)
 {
     um_error error;
     if (other == s) return UM_OK;
@@ -598,7 +597,7 @@ um_status um_cpu_stream_wait(um_backend_stream *s, um_backend_stream *other, uin
     return UM_OK;
 }
 
-um_status um_cpu_stream_query(um_backend_stream *s, uint64_t ticket)
+um_status um_cpu_entry_query(um_backend_stream *s, uint64_t ticket)
 {
     UM_TRY(stream_status(s));
     ticket = known_ticket(s, ticket);
@@ -606,7 +605,7 @@ um_status um_cpu_stream_query(um_backend_stream *s, uint64_t ticket)
     return completed(s) < ticket ? UM_NOT_READY : UM_OK;
 }
 
-um_status um_cpu_stream_clear_error(um_backend_stream *s)
+um_status um_cpu_entry_clear_error(um_backend_stream *s)
 {
     um_status status = stream_status(s);
     um_mutex_lock(&s->mutex);
@@ -615,7 +614,7 @@ um_status um_cpu_stream_clear_error(um_backend_stream *s)
     return status;
 }
 
-um_status um_cpu_stream_enqueue(um_backend_stream *s, const um_op *op)
+um_status um_cpu_entry_enqueue(um_backend_stream *s, const um_op *op)
 {
     size_t bytes;
     void *at;
