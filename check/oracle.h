@@ -125,6 +125,8 @@ um_status um_oracle_conv(const um_op *op, const um_array *in, const um_array *ou
 um_status um_oracle_resize(const um_op *op, const um_array *in, const um_array *out,
                            um_expect *expect);
 /* These have several. */
+um_status um_oracle_normalize(const um_op *op, const um_array *in, const um_array *out,
+                              um_expect *const *expect);
 um_status um_oracle_pool(const um_op *op, const um_array *in, const um_array *out,
                          um_expect *const *expect);
 

@@ -107,6 +107,15 @@ um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out
     case UM_OP_ROPE: return um_oracle_norm(op, in, out, expect[0]);
     case UM_OP_ATTENTION:
     case UM_OP_ATTENTION_BACKWARD: return um_oracle_attention(op, in, out, expect);
+    case UM_OP_SOFTMAX_BACKWARD:
+    case UM_OP_LOG_SOFTMAX_BACKWARD:
+    case UM_OP_RMS_NORM_BACKWARD:
+    case UM_OP_LAYER_NORM:
+    case UM_OP_LAYER_NORM_BACKWARD:
+    case UM_OP_GROUP_NORM:
+    case UM_OP_GROUP_NORM_BACKWARD:
+    case UM_OP_BATCH_NORM:
+    case UM_OP_BATCH_NORM_BACKWARD: return um_oracle_normalize(op, in, out, expect);
     case UM_OP_CONV:
     case UM_OP_CONV_BACKWARD_DATA:
     case UM_OP_CONV_BACKWARD_FILTER: return um_oracle_conv(op, in, out, expect[0]);

@@ -262,6 +262,78 @@ UM_API UM_MUST_CHECK um_status um_attention_backward(
     um_stream *stream, const um_attention_desc *desc, const um_attention_inputs *in,
     const um_view *out, const um_view *lse, const um_view *dout, const um_attention_grads *grads);
 
+/* ---- softmax and normalisation ------------------------------------------------------------------
+ */
+
+/* y = exp(x - max) / sum along axis, or its logarithm; a row of -inf gives NaN. f64, f32, f16,
+ * bf16. dx from y and dy. */
+UM_API UM_MUST_CHECK um_status um_softmax_forward(um_stream *stream, int32_t axis, const um_view *x,
+                                                  const um_view *y);
+UM_API UM_MUST_CHECK um_status um_softmax_backward(um_stream *stream, int32_t axis,
+                                                   const um_view *y, const um_view *dy,
+                                                   const um_view *dx);
+UM_API UM_MUST_CHECK um_status um_log_softmax_forward(um_stream *stream, int32_t axis,
+                                                      const um_view *x, const um_view *y);
+UM_API UM_MUST_CHECK um_status um_log_softmax_backward(um_stream *stream, int32_t axis,
+                                                       const um_view *y, const um_view *dy,
+                                                       const um_view *dx);
+
+/* y = (x - mean) * inverse * w + b, inverse = 1 / sqrt(var + eps), var the biased variance, of
+ *
+ *   rms_norm       the last axis, with mean = 0, var = mean(x^2), no b; w [D]
+ *   layer_norm     the last `dims` axes (0: 1); w and b of their shape, statistics of the others'
+ *   group_norm     C / groups channels of a sample and all their places; x [N,C,...], w and b [C],
+ *                  statistics [N,groups]; groups 0: 1
+ *   instance_norm  group_norm with a group a channel
+ *   batch_norm     a channel of all samples; x [N,C,...], w, b and statistics [C]
+ *
+ * f64, f32, f16, bf16; statistics are f32, of f64 f64, and safe for large offsets and magnitudes.
+ * INVALID_ARGUMENT: eps < 0, groups that do not divide C, shapes or dtypes that do not fit. */
+typedef struct um_norm_desc {
+    double eps;      /* taken as it is: 0 is 0 */
+    double momentum; /* batch_norm, 0 to 1: new = momentum * old + (1 - momentum) * batch's */
+    int32_t dims, groups;
+    int32_t layout;   /* group_norm, instance_norm, batch_norm: UM_CHANNELS_FIRST, ... */
+    int32_t training; /* batch_norm: else old_mean and old_var are the statistics */
+} um_norm_desc;
+
+/* NULL: w and b are 1 and 0; outputs are not wanted. The backwards need x and the same w again,
+ * not what the forward gave: statistics are taken anew (batch_norm when not in training: old_mean
+ * and old_var again). */
+typedef struct um_norm_views {
+    const um_view *x, *w, *b;
+    const um_view *y;                  /* of a forward */
+    const um_view *mean, *inverse;     /* also, both or none; not of rms_norm */
+    const um_view *old_mean, *old_var; /* batch_norm's running statistics, both or none */
+    const um_view *new_mean, *new_var; /* ... after training, with mean and inverse wanted, too;
+                                          they may lie on the old ones */
+    const um_view *dy;                 /* of a backward */
+    const um_view *dx;                 /* ... of a backward */
+    const um_view *dw, *db;            /* also; db only with dw */
+} um_norm_views;
+
+UM_API UM_MUST_CHECK um_status um_rms_norm_forward(um_stream *stream, const um_norm_desc *desc,
+                                                   const um_norm_views *v);
+UM_API UM_MUST_CHECK um_status um_rms_norm_backward(um_stream *stream, const um_norm_desc *desc,
+                                                    const um_norm_views *v);
+UM_API UM_MUST_CHECK um_status um_layer_norm_forward(um_stream *stream, const um_norm_desc *desc,
+                                                     const um_norm_views *v);
+UM_API UM_MUST_CHECK um_status um_layer_norm_backward(um_stream *stream, const um_norm_desc *desc,
+                                                      const um_norm_views *v);
+UM_API UM_MUST_CHECK um_status um_group_norm_forward(um_stream *stream, const um_norm_desc *desc,
+                                                     const um_norm_views *v);
+UM_API UM_MUST_CHECK um_status um_group_norm_backward(um_stream *stream, const um_norm_desc *desc,
+                                                      const um_norm_views *v);
+UM_API UM_MUST_CHECK um_status um_instance_norm_forward(um_stream *stream, const um_norm_desc *desc,
+                                                        const um_norm_views *v);
+UM_API UM_MUST_CHECK um_status um_instance_norm_backward(um_stream *stream,
+                                                         const um_norm_desc *desc,
+                                                         const um_norm_views *v);
+UM_API UM_MUST_CHECK um_status um_batch_norm_forward(um_stream *stream, const um_norm_desc *desc,
+                                                     const um_norm_views *v);
+UM_API UM_MUST_CHECK um_status um_batch_norm_backward(um_stream *stream, const um_norm_desc *desc,
+                                                      const um_norm_views *v);
+
 /* ---- indices ------------------------------------------------------------------------------------
  */
 

@@ -147,8 +147,8 @@ typedef union um_attrs {
         double correction; /* var, std: divisor is count - correction */
     } reduce;
     struct {
-        int32_t
-            axis; /* cumsum, cumprod, cummax, softmax, log_softmax; negative counts from the back */
+        int32_t axis; /* cumsum, cumprod, cummax, softmax, log_softmax and their backwards; negative
+                         counts from the back */
     } axis;
     struct {
         double f;  /* fill's value for a float output */
@@ -173,7 +173,12 @@ typedef union um_attrs {
     } matmul;
     struct {
         double eps;
-    } norm;
+        double momentum;  /* batch_norm: how much of the running statistics stays */
+        int32_t dims;     /* layer_norm: the trailing axes that one line has, 1 or more */
+        int32_t groups;   /* group_norm: divides C */
+        int32_t layout;   /* group_norm, batch_norm: UM_CHANNELS_FIRST, ... */
+        int32_t training; /* batch_norm: statistics of the batch, not the given ones */
+    } norm;               /* rms_norm has eps alone */
     struct {
         double theta;   /* base of the frequencies, > 0 */
         int64_t offset; /* position of row 0, when no ids are given */

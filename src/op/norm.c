@@ -1,4 +1,5 @@
-/* op/norm.c: row-wise ops of the layers: softmax and its logarithm, RMS norm, rotary embedding.
+/* op/norm.c: row-wise ops of the layers: softmax and its logarithm, RMS norm, rotary embedding. The
+ * other norms and the gradients are in normalize.c.
  * Letters: D the last axis, S the one before it. */
 #include "op/rule.h"
 
@@ -6,15 +7,20 @@
 
 um_status um_infer_softmax(const um_op *op, um_view *out) { return um_infer_scan(op, out); }
 
+um_status um_rule_check_eps(const um_op *op)
+{
+    double eps = op->attrs.norm.eps;
+    if (eps >= 0 && isfinite(eps)) return UM_OK;
+    return um_rule_fail(op, "eps must be finite and not negative, got %g", eps);
+}
+
 /* ---- rms_norm ------------------------------------------------------------------------------- */
 
 um_status um_infer_rms_norm(const um_op *op, um_view *out)
 {
     const um_view *x = &op->in[0], *w = &op->in[1];
-    double eps = op->attrs.norm.eps;
     if (x->rank < 1) return um_rule_fail_view(op, "x needs a rank of 1 or more", "x", x);
-    if (!(eps >= 0) || !isfinite(eps))
-        return um_rule_fail(op, "eps must be finite and not negative, got %g", eps);
+    UM_TRY(um_rule_check_eps(op));
     if (op->in_count == 2) {
         if (w->rank != 1 || w->shape[0] != x->shape[x->rank - 1])
             return um_rule_fail_views(op, "w must be as long as x's last axis", "x", x, "w", w);

@@ -52,6 +52,14 @@ UM_RULE(dropout)
 UM_RULE(matmul)
 UM_RULE(softmax)
 UM_RULE(rms_norm)
+UM_RULE(softmax_backward)
+UM_RULE(rms_norm_backward)
+UM_RULE(layer_norm)
+UM_RULE(layer_norm_backward)
+UM_RULE(group_norm)
+UM_RULE(group_norm_backward)
+UM_RULE(batch_norm)
+UM_RULE(batch_norm_backward)
 UM_RULE(rope)
 UM_RULE(attention)
 UM_RULE(attention_backward)
@@ -64,7 +72,6 @@ UM_RULE(max_pool_backward)
 UM_RULE(avg_pool_backward)
 UM_RULE(resize)
 UM_RULE(resize_backward)
-
 UM_RULE(quantize)
 UM_RULE(dequantize)
 #undef UM_RULE
@@ -78,6 +85,8 @@ um_status um_rule_fail_views(const um_op *op, const char *what, const char *a_na
                              const um_view *a, const char *b_name, const um_view *b);
 /* INVALID_ARGUMENT: "<op>: <what>: <name> is f32[2,3]". */
 um_status um_rule_fail_view(const um_op *op, const char *what, const char *name, const um_view *v);
+/* attrs.norm.eps of every norm. */
+um_status um_rule_check_eps(const um_op *op);
 /* out = dtype[a's shape]. */
 void um_rule_like(um_view *out, um_dtype dtype, const um_view *a);
 
@@ -107,7 +116,10 @@ double um_sample_large(um_dtype dtype);
 void um_sample_label(um_sample *sample, const char *format, ...) UM_PRINTF(2, 3);
 /* "f32[64,128]" of input 0 into the label. */
 void um_sample_label_input(um_sample *sample);
-/* Infers the outputs; returns true. out_dtype: for ops with a FREE result, else 0. */
+/* Appends an optional input that is not there. */
+void um_sample_none(um_sample *sample, um_dtype dtype);
+/* Infers the outputs, all that the op has where out_count is 0; returns true. out_dtype: for ops
+ * with a FREE result, else 0. */
 bool um_sample_finish(um_sample *sample, um_dtype out_dtype);
 
 #endif

@@ -49,6 +49,12 @@ void um_sample_indices(um_sample *sample, um_dtype dtype, const um_dims *dims, d
     append(sample, dtype, dims, UM_FILL_INDICES, lo, hi);
 }
 
+void um_sample_none(um_sample *sample, um_dtype dtype)
+{
+    static const um_dims none = UM_DIMS(0);
+    append(sample, dtype, &none, UM_FILL_BOOL, 0, 1);
+}
+
 double um_sample_large(um_dtype dtype)
 {
     return cut_to(dtype, um_dtype_class(dtype) == UM_CLASS_F64 ? 1e200 : 1e25);
@@ -72,7 +78,7 @@ void um_sample_label_input(um_sample *sample)
 bool um_sample_finish(um_sample *sample, um_dtype out_dtype)
 {
     um_op *op = &sample->op;
-    op->out_count = um_op_get_row(op->id)->out_count;
+    if (op->out_count == 0) op->out_count = um_op_get_row(op->id)->out_count;
     if (out_dtype != UM_DTYPE_NONE) op->out[0].dtype = out_dtype;
     /* One that breaks its own rule is left without an output, which um_op_check refuses. */
     if (um_op_infer(op) != UM_OK) op->out[0] = (um_view){0};

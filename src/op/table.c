@@ -187,6 +187,7 @@ bool um_op_updates_input(const um_op_row *row, int32_t index)
     case UM_OP_SCATTER_ND:
     case UM_OP_DROPOUT: return index == 0;
     case UM_OP_MATMUL: return index == 2 || index == 4;
+    case UM_OP_BATCH_NORM: return index >= 3;
     default: return false;
     }
 }

@@ -1,15 +1,6 @@
 /* backend/cpu/kernel/exp_body.h: what a softmax is made of, for one REAL type (real.h): the largest
  * of a line, and the sum of its shifted exponentials. Included by norm.c and attention.c. */
 
-/* The first n <= REAL_LANES elements, the other lanes `rest`. */
-UM_INLINE VREAL REAL_FN(load_rest)(const REAL *p, int64_t n, REAL rest)
-{
-    REAL lane[REAL_LANES];
-    if (n == REAL_LANES) return VREAL_FN(load)(p);
-    for (int64_t i = 0; i < REAL_LANES; i++) lane[i] = i < n ? p[i] : rest;
-    return VREAL_FN(load)(lane);
-}
-
 /* The largest number of the line; NaN does not count. */
 static REAL REAL_FN(line_max)(const REAL *x, int64_t n)
 {

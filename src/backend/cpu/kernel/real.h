@@ -52,6 +52,15 @@ UM_INLINE VREAL REAL_FN(load_part)(const REAL *p, int64_t n)
 #endif
 }
 
+/* The first n <= REAL_LANES elements, the other lanes `rest`. */
+UM_INLINE VREAL REAL_FN(load_rest)(const REAL *p, int64_t n, REAL rest)
+{
+    REAL lane[REAL_LANES];
+    if (n == REAL_LANES) return VREAL_FN(load)(p);
+    for (int64_t i = 0; i < REAL_LANES; i++) lane[i] = i < n ? p[i] : rest;
+    return VREAL_FN(load)(lane);
+}
+
 UM_INLINE void REAL_FN(store_part)(REAL *p, VREAL v, int64_t n)
 {
 #if defined(__AVX2__) && REAL_BITS == 32
