@@ -340,6 +340,10 @@ static void halves_alone(void)
         good &= right(UM_BF16, um_f32_to_bf16(b), from_real((double)b));
         CHECK_MSG(good, "code 0x%x", code);
     }
+    float last = um_f16_to_f32(0xffff); /* a NaN as others, with its sign */
+    uint32_t bits;
+    memcpy(&bits, &last, sizeof bits);
+    CHECK_MSG(bits == 0xffc00000, "%08x", bits);
 }
 
 /* ---- strides -------------------------------------------------------------------------------- */

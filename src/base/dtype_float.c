@@ -9,16 +9,9 @@
 #define ALWAYS_INLINE inline
 #endif
 
-enum { F32_INF = 0x7f800000, F32_NAN = 0x7fc00000, NO_CODE = 0xffff };
+enum { F32_INF = 0x7f800000, F32_NAN = 0x7fc00000, NO_CODE = UM_NO_CODE };
 
-typedef struct format {
-    uint32_t exp_bits, man_bits, bias;
-    uint32_t max;  /* code of the largest finite value */
-    uint32_t over; /* what is larger becomes this: inf, or max where there is none */
-    uint32_t nan;  /* what NaN becomes, the sign bit apart */
-    bool keeps_zero_sign, keeps_nan_sign;
-    uint32_t minus_zero; /* the code of -0 where it means NaN (the FNUZ types), else NO_CODE */
-} format;
+typedef um_float_format format;
 
 /* Sources in umbel/dtype.def. NaN becomes +max where a type has none, as in OCP MX hardware. */
 static const format f16_format = {5, 10, 15, 0x7bff, 0x7c00, 0x7e00, true, true, NO_CODE};
@@ -32,6 +25,13 @@ static const format formats[] = {
     [UM_F6E2M3] = {2, 3, 1, 0x1f, 0x1f, 0x1f, true, false, NO_CODE},
     [UM_F6E3M2] = {3, 2, 3, 0x1f, 0x1f, 0x1f, true, false, NO_CODE},
 };
+
+const um_float_format *um_dtype_float_format(um_dtype dtype)
+{
+    if (dtype == UM_F16) return &f16_format;
+    bool has = dtype >= 0 && dtype < (um_dtype)UM_COUNT_OF(formats) && formats[dtype].exp_bits;
+    return has ? &formats[dtype] : NULL;
+}
 
 static inline uint32_t float_bits(float value)
 {
