@@ -182,6 +182,7 @@ static um_kernel *with_every_opcode(void)
     um_k_store(k, b, zero, um_k_load(k, b, zero)), um_k_store_if(k, x, zero, four, yes);
     um_k_set(k, v, um_k_get(k, v)), um_k_atomic(k, UM_K_EXCHANGE, q, zero, n);
     um_k_atomic_cas(k, q, zero, n, n), um_k_atomic(k, UM_K_ADD, x, zero, a), um_k_barrier(k);
+    um_k_load_uniform(k, q, zero);
     um_k_subgroup_reduce(k, UM_K_AND, yes), um_k_subgroup_scan(k, UM_K_MIN, true, a);
     um_k_subgroup_scan(k, UM_K_MAX, false, a), um_k_subgroup_shuffle(k, a, zero);
     um_k_subgroup_shift(k, UM_KOP_SUBGROUP_SHUFFLE_XOR, a, 1);

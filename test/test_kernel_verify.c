@@ -110,6 +110,10 @@ static const struct {
     {"%13 = atomic i32 add i, %5, %5\n", "operand %5 is i32; wanted u32"},
     {"%13 = atomic_cas i32 i, %6, %5, %6\n", "operand %6 is u32; wanted i32"},
     {"%13 = atomic u32 add i, %6, %5\n", "the result is u32; wanted i32"},
+    {"%13 = load_uniform f32 s, %3\n", NULL},
+    {"%13 = load_uniform f32 r, %3\n", "r is a buffer; wanted a shared array"},
+    {"%13 = load_uniform u32 s, %3\n", "the result is u32; wanted f32"},
+    {"%13 = load_uniform f32 s, %5\n", "operand %5 is i32; wanted u32"},
     /* across */
     {"%13 = subgroup_reduce bool xor %7\n%14 = group_reduce i32 and %5\n"
      "%15 = group_scan f32 add exclusive %4\n%16 = subgroup_shuffle bf16 %10, %1\n"
@@ -177,6 +181,10 @@ static const struct {
      "work-group: the if at 13 <- %7 lt <- %1 local_id"},
     {"if %7\nelse\nbarrier\nend\n", "the else at 14 <- the if at 13 <- %7 lt <- %1 local_id"},
     {"if %7\nend\nbarrier\n", NULL},
+    {"if %7\n%14 = load_uniform f32 s, %3\nend\n", "its flow differs from invocation"},
+    {"%13 = load_uniform f32 s, %1\n",
+     "its index differs from invocation to invocation; wanted the same in the whole work-group: %1 "
+     "local_id"},
     {"if %7\n%14 = group_reduce f32 add %4\nend\n", "in the whole work-group"},
     {"if %7\n%14 = subgroup_reduce f32 add %4\nend\n", "in the whole subgroup"},
     {"%13 = subgroup_id u32\n%14 = lt bool %13, %12\nif %14\n%16 = subgroup_reduce f32 add %4\n"
@@ -326,6 +334,7 @@ static void levels_of_values(void)
         {"%13 = load f32 r, %1\nstore p, %6, %13\n%15 = load f32 p, %3\n", V},
         {"store_if p, %6, %4, %7\n%14 = load f32 p, %3\n", V},
         {"store p, %1, %4\n%14 = load f32 p, %3\n", V},
+        {"%13 = load_uniform f32 s, %3\n", G},
         {"%13 = atomic i32 add i, %6, %5\n", V},
         {"%13 = atomic_cas i32 i, %6, %5, %5\n", V},
         {"%13 = select u32 %7, %3, %3\n", V},

@@ -58,6 +58,26 @@ static um_kernel *medley(void)
     return k;
 }
 
+/* A sum and a scan of the work-group, as memory and barriers. */
+static um_kernel *sums(void)
+{
+    um_kernel *k, *expanded = NULL;
+    CHECK_OK(um_kernel_create(&(um_kernel_desc){.name = "sums", .group_size = {24}}, &k));
+    um_mem x = um_k_buffer(k, "x", UM_F32, UM_K_READ_WRITE);
+    um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), a = um_k_load(k, x, i);
+    um_val sum = um_k_group_reduce(k, UM_K_ADD, a);
+    um_k_if(k, um_k_gt(k, sum, um_k_f32(k, 1)));
+    um_k_store(k, x, i, um_k_group_scan(k, UM_K_MAX, true, um_k_div(k, a, sum)));
+    um_k_end(k);
+    CHECK_OK(um_kernel_finish(k));
+    um_klacks lacks = {.group_ops = true, .subgroups = true};
+    CHECK_OK(um_kernel_expand(k, &lacks, &expanded));
+    um_kernel_release(k);
+    CHECK_OK(um_kernel_simplify(expanded, &k));
+    um_kernel_release(expanded);
+    return k;
+}
+
 /* One of everything that the kernels above have not, to ask each target whether it has words. */
 static um_kernel *one_op(um_kop op)
 {
@@ -125,7 +145,7 @@ static const char *folder;
 
 static void test_golden(void)
 {
-    um_kernel *kernels[] = {scale(), medley()};
+    um_kernel *kernels[] = {scale(), medley(), sums()};
     for (size_t i = 0; i < UM_COUNT_OF(kernels); i++) {
         for (int32_t kind = 0; kind < KINDS; kind++) {
             um_text text = {0};

@@ -149,6 +149,8 @@ UM_API um_val um_k_atomic(um_kernel *k, int32_t operation, um_mem mem, um_val in
 UM_API um_val um_k_atomic_cas(um_kernel *k, um_mem mem, um_val index, um_val expected,
                               um_val value);
 UM_API void um_k_barrier(um_kernel *k);
+/* Between two barriers, so that the value counts as the same in the whole work-group. */
+UM_API um_val um_k_load_uniform(um_kernel *k, um_mem shared, um_val index);
 
 UM_API um_val um_k_subgroup_reduce(um_kernel *k, int32_t operation, um_val a);
 UM_API um_val um_k_subgroup_scan(um_kernel *k, int32_t operation, bool exclusive, um_val a);

@@ -101,7 +101,7 @@ void um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...)
 
 /* ---- declarations --------------------------------------------------------------------------- */
 
-static bool name_is_free(const um_kernel *k, const char *name)
+bool um_kernel_name_is_free(const um_kernel *k, const char *name)
 {
     for (int64_t i = 0; i < k->mem_count; i++)
         if (strcmp(k->mem[i].name, name) == 0) return false;
@@ -121,7 +121,7 @@ static bool can_declare(um_kernel *k, const char *what, const char *name, char o
     } else if (!is_identifier(name, 32)) {
         um_kernel_mistake(k, UM_INVALID_ARGUMENT,
                           "a %s's name is not a C identifier of at most 31 characters", what);
-    } else if (!name_is_free(k, name)) {
+    } else if (!um_kernel_name_is_free(k, name)) {
         um_kernel_mistake(k, UM_INVALID_ARGUMENT, "there is a '%s' already", name);
     } else {
         snprintf(out, 32, "%s", name);

@@ -179,6 +179,11 @@ um_val um_k_atomic_cas(um_kernel *k, um_mem mem, um_val index, um_val expected, 
 
 void um_k_barrier(um_kernel *k) { emit(k, UM_KOP_BARRIER, nothing, 0, 0, 0, 0); }
 
+um_val um_k_load_uniform(um_kernel *k, um_mem shared, um_val index)
+{
+    return emit(k, UM_KOP_LOAD_UNIFORM, element_of(k, shared), shared, index, 0, 0);
+}
+
 /* ---- across invocations ---------------------------------------------------------------------- */
 
 um_val um_k_subgroup_reduce(um_kernel *k, int32_t operation, um_val a)

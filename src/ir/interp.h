@@ -157,6 +157,8 @@ um_status um_interp_touch(um_interp *it, um_imem *mem, uint64_t at, uint32_t cou
 
 /* interp_group.c, interp_frag.c. The opcode that joins two values in a UM_K_... operation. */
 um_kop um_interp_operation(uint32_t operation);
+/* What changes nothing when it is joined with a value (but -0: 0 + -0 is 0). */
+void um_interp_identity(uint32_t operation, um_dtype dtype, void *out);
 um_status um_interp_across(um_interp *it);
 um_status um_interp_frag(um_interp *it);
 /* Calls fn for each subgroup that is here, invocations lo to hi - 1; fails where a part of one is.

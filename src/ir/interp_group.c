@@ -42,8 +42,7 @@ static void reduce(um_kop op, um_dtype dtype, char *items, int32_t n)
     }
 }
 
-/* What changes nothing when it is joined with a value. */
-static void identity_of(uint32_t operation, um_dtype dtype, void *out)
+void um_interp_identity(uint32_t operation, um_dtype dtype, void *out)
 {
     double inf = (double)__builtin_inff();
     int64_t whole = operation == UM_K_MUL ? 1 : operation == UM_K_AND ? -1 : 0;
@@ -72,7 +71,7 @@ static void scan(uint32_t operation, bool exclusive, um_dtype dtype, char *out, 
         return;
     }
     memcpy(out + size, items, (size_t)(n - 1) * size);
-    identity_of(operation, dtype, out);
+    um_interp_identity(operation, dtype, out);
 }
 
 /* The instruction at pc over invocations lo to hi - 1, which are all here. */
@@ -167,12 +166,16 @@ static um_status across_group(um_interp *it, const um_kinst *inst)
     if (missing < it->n)
         return um_interp_fail(it, UM_INVALID_ARGUMENT, missing,
                               "not here, but %d of the %d invocations are", it->active, it->n);
-    if (inst->op == UM_KOP_BARRIER)
+    switch (inst->op) {
+    case UM_KOP_BARRIER: it->epoch++; break;
+    case UM_KOP_LOAD_UNIFORM:
         it->epoch++;
-    else if (inst->op != UM_KOP_GROUP_BROADCAST)
-        combine(it, 0, it->n);
-    else
-        broadcast(it, inst);
+        UM_TRY(um_interp_load(it));
+        it->epoch++;
+        break;
+    case UM_KOP_GROUP_BROADCAST: broadcast(it, inst); break;
+    default: combine(it, 0, it->n);
+    }
     return UM_OK;
 }
 

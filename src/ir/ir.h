@@ -108,6 +108,7 @@ static inline um_ktype um_val_type(const um_kernel *k, um_val v) { return k->ins
 
 /* Appends an instruction; what it appends is checked by um_kernel_finish. 0 after a mistake. */
 um_val um_kernel_append(um_kernel *k, const um_kinst *inst);
+bool um_kernel_name_is_free(const um_kernel *k, const char *name);
 /* A parameter, without the instruction that gives its value. */
 bool um_kernel_declare_scalar(um_kernel *k, const char *name, um_dtype dtype);
 /* Keeps the first mistake of the building: "kernel NAME: ...". */
@@ -146,6 +147,8 @@ void um_ktype_text(um_ktype type, char out[16]);
 #define UM_KDEPTH_MAX 64 /* blocks inside blocks */
 
 um_status um_kernel_verify(const um_kernel *k);
+/* What its arrays of a space take, each at whole 16 bytes. */
+uint64_t um_kernel_bytes(const um_kernel *k, um_space space);
 /* For each IF, ELSE, FOR, LOOP its partner: IF to ELSE or END, ELSE, FOR and LOOP to END, END to
  * what it closes (ELSE where there is one), BREAK to the loop's END; 0 for the others.
  * INVALID_ARGUMENT where they do not nest. */
@@ -159,5 +162,35 @@ um_status um_kernel_uniformity(const um_kernel *k, uint8_t *value, uint8_t *flow
 /* Whether each instruction of such a kernel stands in the flow that its row asks for; the message
  * says by which way the flow came to differ. */
 um_status um_kernel_check_flow(const um_kernel *k);
+
+/* ---- passes: a finished kernel to a new finished one that does the same ---------------------- */
+
+/* Constants computed, values not made twice, known branches taken (fold.c). */
+um_status um_kernel_fold(const um_kernel *k, um_kernel **out);
+/* Without what nobody can see: values, stores to memory of the invocation, loops, memories (not
+ * parameters). A loop that does nothing is taken to end (dead.c). */
+um_status um_kernel_sweep(const um_kernel *k, um_kernel **out);
+/* Both. */
+um_status um_kernel_simplify(const um_kernel *k, um_kernel **out);
+
+/* What a target lacks. */
+typedef struct um_klacks {
+    bool group_ops;      /* group_broadcast, group_reduce, group_scan */
+    bool subgroups;      /* subgroup ops; they are then as with subgroups of one invocation */
+    bool async_copy;     /* async_copy, _commit, _wait */
+    bool math;           /* EXP to ATAN2 of f32 within bounds: they are done by arithmetic */
+    bool saturation;     /* its convert of a float that is no integer's is anything */
+    uint32_t arithmetic; /* bit (1u << dtype): f16, computed in f32 */
+    uint32_t types;      /* bit (1u << dtype): no values and no memory of it; 8- and 16-bit types,
+                            and bool for memory. Elements lie in u16, u8 or, where these lack too,
+                            in parts of u32; in shared and private arrays in a u32 each */
+} um_klacks;
+/* The kernel without what the target lacks (expand.c). UNSUPPORTED: what cannot be expressed. */
+um_status um_kernel_expand(const um_kernel *k, const um_klacks *lacks, um_kernel **out);
+
+/* Whether a device with such capabilities runs a finished kernel as it is (fits.c). UNSUPPORTED,
+ * naming what it lacks. */
+struct um_caps;
+um_status um_kernel_fits(const um_kernel *k, const struct um_caps *caps);
 
 #endif

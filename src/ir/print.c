@@ -46,6 +46,7 @@ um_kimm um_kop_imm(um_kop op)
     case UM_KOP_STORE_IF:
     case UM_KOP_GET:
     case UM_KOP_SET:
+    case UM_KOP_LOAD_UNIFORM:
     case UM_KOP_ATOMIC_CAS: return UM_KIMM_MEMORY;
     case UM_KOP_SUBGROUP_REDUCE:
     case UM_KOP_SUBGROUP_SCAN:

@@ -255,11 +255,13 @@ static void node_text(const graph *g, uint32_t node, char out[80])
         snprintf(out, 80, "variable %s", g->k->mem[node - 2 * count].name);
 }
 
-/* From the block back to the value that all began with; the middle of a long way is left out. */
-static um_status flow_error(const graph *g, uint32_t i, um_kuniform want)
+/* From the node, a block or an operand of instruction i, back to the value that all began with; the
+ * middle of a long way is left out. */
+static um_status flow_error(const graph *g, uint32_t i, const char *what, uint32_t node,
+                            um_kuniform want)
 {
     char way[320] = "", text[UM_KTEXT_MAX], step[80];
-    uint32_t node = flow_node(g, g->block[i]);
+    bool varying = g->level[node] == UM_VARYING;
     size_t length = 0;
     for (int32_t steps = 0;; steps++) {
         bool last = g->cause[node] == node;
@@ -276,11 +278,9 @@ static um_status flow_error(const graph *g, uint32_t i, um_kuniform want)
         node = g->cause[node];
     }
     um_kinst_text(g->k, i, text);
-    bool varying = g->level[flow_node(g, g->block[i])] == UM_VARYING;
     return UM_FAIL(UM_INVALID_ARGUMENT,
-                   "kernel %s: instruction %u, %s: its flow %s; wanted the same in the whole %s: "
-                   "%s",
-                   g->k->name, i, text,
+                   "kernel %s: instruction %u, %s: its %s %s; wanted the same in the whole %s: %s",
+                   g->k->name, i, text, what,
                    varying ? "differs from invocation to invocation" : "differs between subgroups",
                    want == UM_UNIFORM_GROUP ? "work-group" : "subgroup", way);
 }
@@ -299,7 +299,11 @@ um_status um_kernel_check_flow(const um_kernel *k)
     UM_TRY(graph_make(&g, k));
     for (uint32_t i = 1; i < k->inst_count && status == UM_OK; i++) {
         um_kuniform want = allowed[um_kop_rows[k->inst[i].op].flow];
-        if (g.level[flow_node(&g, g.block[i])] > want) status = flow_error(&g, i, want);
+        uint32_t flow = flow_node(&g, g.block[i]), index = k->inst[i].arg[0];
+        if (g.level[flow] > want)
+            status = flow_error(&g, i, "flow", flow, want);
+        else if (k->inst[i].op == UM_KOP_LOAD_UNIFORM && g.level[index] > UM_UNIFORM_GROUP)
+            status = flow_error(&g, i, "index", index, UM_UNIFORM_GROUP);
     }
     graph_release(&g);
     return status;

@@ -373,6 +373,11 @@ static um_status check_memory(const check *c)
         UM_TRY(check_memory_use(c, c->inst->imm, VAR, 0));
         return op == UM_KOP_GET ? result_is(c, element) : operand_is(c, 0, element);
     }
+    if (op == UM_KOP_LOAD_UNIFORM) {
+        UM_TRY(check_memory_use(c, c->inst->imm, SHARED, 0));
+        UM_TRY(result_is(c, element));
+        return operand_is(c, 0, u32);
+    }
     bool load = op == UM_KOP_LOAD || op == UM_KOP_LOAD_IF;
     UM_TRY(check_memory_use(c, c->inst->imm, arrays, load ? UM_K_READ : UM_K_WRITE));
     UM_TRY(operand_is(c, 0, u32));
@@ -516,7 +521,7 @@ static um_status check_types(const check *c)
     if (rule == UM_KRULE_NONE) UM_TRY(result_is(c, nothing));
     if (op <= UM_KOP_SUBGROUP_LANE) return check_builtin(c);
     if (op <= UM_KOP_EXTRACT) return check_lanes(c);
-    if (op <= UM_KOP_BARRIER) return check_memory(c);
+    if (op <= UM_KOP_LOAD_UNIFORM) return check_memory(c);
     if (op <= UM_KOP_GROUP_SCAN) return check_across(c);
     if (op <= UM_KOP_FRAG_COLUMN) return check_frag(c);
     if (op <= UM_KOP_ASYNC_WAIT) return check_async(c);
@@ -553,7 +558,7 @@ static um_status check_instructions(check *c)
     return UM_OK;
 }
 
-static um_status check_sizes(const um_kernel *k, um_space space, const char *what, uint64_t limit)
+uint64_t um_kernel_bytes(const um_kernel *k, um_space space)
 {
     uint64_t bytes = 0; /* at most 1024 arrays of 2^24 elements */
     for (int64_t i = 0; i < k->mem_count; i++) {
@@ -561,6 +566,12 @@ static um_status check_sizes(const um_kernel *k, um_space space, const char *wha
         uint64_t size = (uint64_t)k->mem[i].count * um_ktype_bits(k->mem[i].type) / 8;
         bytes += (size + 15) / 16 * 16;
     }
+    return bytes;
+}
+
+static um_status check_sizes(const um_kernel *k, um_space space, const char *what, uint64_t limit)
+{
+    uint64_t bytes = um_kernel_bytes(k, space);
     if (bytes <= limit) return UM_OK;
     return UM_FAIL(UM_INVALID_ARGUMENT, "kernel %s: %s arrays take %llu bytes; wanted at most %llu",
                    k->name, what, (unsigned long long)bytes, (unsigned long long)limit);

@@ -416,6 +416,21 @@ static void walk_load_if(walker *w, um_val v)
     line(w, "}", &x);
 }
 
+/* Between barriers; or by words of its own, which have the second one in them. */
+static void walk_load_uniform(walker *w, um_val v)
+{
+    words_of x;
+    char name[NAME_MAX_BYTES];
+    um_text element = {0};
+    const char *words = op_words(w->d, UM_KOP_LOAD_UNIFORM, UM_U32);
+    const char *barrier = op_words(w->d, UM_KOP_BARRIER, UM_U32);
+    fill_element(w, v, 0, &x, name, &element);
+    line(w, barrier, &x);
+    declare(w, w->d->value, words ? words : "$m", &x);
+    if (!words) line(w, barrier, &x);
+    um_text_release(&element);
+}
+
 /* element = operand 1, lane by lane or in one. */
 static void put_store(walker *w, um_val v)
 {
@@ -544,6 +559,7 @@ static void walk(walker *w, um_val v)
     case UM_KOP_EXTRACT: walk_lanes(w, v); return;
     case UM_KOP_LOAD: walk_load(w, v); return;
     case UM_KOP_LOAD_IF: walk_load_if(w, v); return;
+    case UM_KOP_LOAD_UNIFORM: walk_load_uniform(w, v); return;
     case UM_KOP_STORE:
     case UM_KOP_STORE_IF: walk_store(w, v); return;
     case UM_KOP_GET:

@@ -52,6 +52,7 @@ static const um_words words_wgsl[UM_KOP_LIMIT] = {
     [UM_KOP_COS] = {CALL1("cos")},
     [UM_KOP_CONVERT] = {.f = "$t($0)"},
     [UM_KOP_BITCAST] = {.f = "bitcast<$t>($0)"},
+    [UM_KOP_LOAD_UNIFORM] = {.u = "workgroupUniformLoad(&$m)"},
     [UM_KOP_BARRIER] = {.u = "storageBarrier(); workgroupBarrier();"},
 };
 

@@ -649,6 +649,11 @@ void um_spirv_walk(um_spirv *s, um_val v)
             name_value(s, v, lane, load_lane(s, v, lane));
         return;
     case UM_KOP_LOAD_IF: walk_load_if(s, v); return;
+    case UM_KOP_LOAD_UNIFORM:
+        walk_barrier(s);
+        name_value(s, v, 0, load_lane(s, v, 0));
+        walk_barrier(s);
+        return;
     case UM_KOP_STORE: store_lanes(s, v); return;
     case UM_KOP_STORE_IF: {
         uint32_t merge = begin_if(s, operand(s, inst->arg[2], 0));

@@ -1,0 +1,277 @@
+/* ir/expand.c: um_kernel_expand: what a target lacks, said by what it has. Here: ops across the
+ * work-group through shared memory, subgroup ops of subgroups of one, asynchronous copies as loads
+ * and stores. Each step is a pass of its own, in an order in which none makes what an earlier one
+ * takes away. */
+#include "ir/expand.h"
+#include "ir/interp.h"
+#include "ir/math.h"
+
+#include <stdio.h>
+
+/* ---- operations ----------------------------------------------------------------------------- */
+
+static um_val join(um_kernel *k, uint32_t operation, um_val a, um_val b)
+{
+    return um_kernel_append(k, &(um_kinst){.op = (uint16_t)um_interp_operation(operation),
+                                           .type = um_val_type(k, a),
+                                           .arg = {a, b}});
+}
+
+static um_val identity_of(um_kernel *k, uint32_t operation, um_dtype dtype)
+{
+    uint64_t bits = 0;
+    um_interp_identity(operation, dtype, &bits);
+    return um_k_const(k, dtype, bits);
+}
+
+/* ---- across the work-group ------------------------------------------------------------------ */
+
+static uint32_t group_count(const um_kernel *k)
+{
+    return k->group_size[0] * k->group_size[1] * k->group_size[2];
+}
+
+/* A free name for something of the dtype. */
+static void free_name(const um_kernel *k, const char *what, um_dtype dtype, char out[32])
+{
+    snprintf(out, 32, "%s_%s", what, um_dtype_name(dtype));
+    for (uint32_t i = 2; !um_kernel_name_is_free(k, out); i++)
+        snprintf(out, 32, "%s_%s_%u", what, um_dtype_name(dtype), i);
+}
+
+/* The shared array for elements of a dtype; every op leaves it free for the next behind a barrier.
+ */
+static um_mem scratch_of(um_expand *e, um_kernel *k, um_dtype dtype)
+{
+    char name[32];
+    if (e->scratch[dtype]) return e->scratch[dtype];
+    free_name(k, "group", dtype, name);
+    return e->scratch[dtype] = um_k_shared(k, name, dtype, group_count(k));
+}
+
+static um_mem part_of(um_expand *e, um_kernel *k, um_dtype dtype)
+{
+    char name[32];
+    if (e->part[dtype]) return e->part[dtype];
+    free_name(k, "part", dtype, name);
+    return e->part[dtype] = um_k_var(k, name, dtype, 1);
+}
+
+/* In a tree: the upper half onto the lower, until one is left in element 0; as the interpreter. */
+static void reduce_tree(um_kernel *k, uint32_t operation, um_mem scratch, um_val index, um_val a)
+{
+    um_k_store(k, scratch, index, a);
+    for (uint32_t left = group_count(k), half; left > 1; left = half) {
+        half = (left + 1) / 2;
+        um_k_barrier(k);
+        um_k_if(k, um_k_lt(k, index, um_k_u32(k, left - half)));
+        um_val upper = um_k_load(k, scratch, um_k_add(k, index, um_k_u32(k, half)));
+        um_val both = join(k, operation, um_k_load(k, scratch, index), upper);
+        um_k_store(k, scratch, index, both);
+        um_k_end(k);
+    }
+}
+
+/* Each subgroup's result to one element; the first subgroup adds them up, as many rounds as it
+ * takes: its size is not known, nor whether the last subgroup is whole. */
+static void reduce_subgroups(um_kernel *k, uint32_t operation, um_mem scratch, um_mem part,
+                             um_val a)
+{
+    um_dtype dtype = um_val_type(k, a).dtype;
+    um_val zero = um_k_u32(k, 0), one = um_k_u32(k, 1);
+    um_val lane = um_k_builtin(k, UM_KOP_SUBGROUP_LANE, 0);
+    um_val id = um_k_builtin(k, UM_KOP_SUBGROUP_ID, 0);
+    um_val size = um_k_builtin(k, UM_KOP_SUBGROUP_SIZE, 0), is_first = um_k_eq(k, lane, zero);
+    um_val last = um_k_u32(k, group_count(k) - 1);
+    um_val count = um_k_add(k, um_k_div(k, last, size), one);
+    um_k_store_if(k, scratch, id, um_k_subgroup_reduce(k, (int32_t)operation, a), is_first);
+    um_k_barrier(k);
+    um_k_if(k, um_k_eq(k, id, zero));
+    /* -0 + x is x, also where x is -0 */
+    um_val identity = identity_of(k, operation, dtype);
+    if (operation == UM_K_ADD && um_dtype_is_float(dtype)) identity = um_k_neg(k, identity);
+    um_k_set(k, part, identity);
+    um_val i = um_k_for(k, lane, count, size);
+    um_k_set(k, part, join(k, operation, um_k_get(k, part), um_k_load(k, scratch, i)));
+    um_k_end(k);
+    um_val all = um_k_subgroup_reduce(k, (int32_t)operation, um_k_get(k, part));
+    um_k_store_if(k, scratch, zero, all, is_first);
+    um_k_end(k);
+}
+
+/* In place, each element onto the one 1, 2, 4, ... further. Lanes of subgroups need not follow
+ * local indices on every target, so subgroups are of no use here. */
+static um_val scan_tree(um_kernel *k, uint32_t operation, bool exclusive, um_mem scratch,
+                        um_val index, um_val a)
+{
+    um_dtype dtype = um_val_type(k, a).dtype;
+    um_val identity = identity_of(k, operation, dtype), one = um_k_u32(k, 1);
+    um_val all = a;
+    um_k_store(k, scratch, index, a);
+    um_k_barrier(k);
+    for (uint32_t by = 1; by < group_count(k); by *= 2) {
+        um_val distance = um_k_u32(k, by), has = um_k_ge(k, index, distance);
+        um_val from = um_k_sub(k, index, distance);
+        um_val before = um_k_load_if(k, scratch, from, has, identity);
+        all = um_k_select(k, has, join(k, operation, before, all), all);
+        um_k_barrier(k);
+        um_k_store(k, scratch, index, all);
+        um_k_barrier(k);
+    }
+    if (!exclusive) return all;
+    um_val has = um_k_ge(k, index, one), from = um_k_sub(k, index, one);
+    um_val before = um_k_load_if(k, scratch, from, has, identity);
+    um_k_barrier(k);
+    return before;
+}
+
+static um_val expand_group(um_rewrite *r, um_kinst inst)
+{
+    um_kernel *k = r->to;
+    um_expand *e = r->pass;
+    if (inst.op < UM_KOP_GROUP_BROADCAST || inst.op > UM_KOP_GROUP_SCAN)
+        return um_kernel_append(k, &inst);
+    um_val a = inst.arg[0], zero = um_k_u32(k, 0), result;
+    um_dtype dtype = um_val_type(k, a).dtype;
+    uint32_t operation = (uint32_t)inst.imm;
+    bool exclusive = inst.imm >> 32 != 0;
+    /* a bool as 0 or 1 */
+    if (dtype == UM_BOOL) a = um_k_select(k, a, um_k_u32(k, 1), zero);
+    um_dtype kept = dtype == UM_BOOL ? UM_U32 : dtype;
+    um_mem scratch = scratch_of(e, k, kept);
+    um_val index = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+    if (inst.op == UM_KOP_GROUP_SCAN) return scan_tree(k, operation, exclusive, scratch, index, a);
+    if (inst.op == UM_KOP_GROUP_BROADCAST) {
+        um_val is_it = um_k_eq(k, index, um_k_u32(k, (uint32_t)inst.imm));
+        um_k_store_if(k, scratch, zero, a, is_it);
+    } else if (e->lacks->subgroups) {
+        reduce_tree(k, operation, scratch, index, a);
+    } else {
+        reduce_subgroups(k, operation, scratch, part_of(e, k, kept), a);
+    }
+    result = um_k_load_uniform(k, scratch, zero);
+    return dtype == UM_BOOL ? um_k_ne(k, result, zero) : result;
+}
+
+/* ---- subgroups of one ----------------------------------------------------------------------- */
+
+/* Every kernel runs with subgroups of any size, so also of one invocation. */
+static um_val expand_subgroup(um_rewrite *r, um_kinst inst)
+{
+    um_kernel *k = r->to;
+    switch (inst.op) {
+    case UM_KOP_SUBGROUP_SIZE: return um_k_u32(k, 1);
+    case UM_KOP_SUBGROUP_ID: return um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+    case UM_KOP_SUBGROUP_LANE: return um_k_u32(k, 0);
+    case UM_KOP_SUBGROUP_SCAN:
+        if (inst.imm >> 32) return identity_of(k, (uint32_t)inst.imm, inst.type.dtype);
+        return inst.arg[0];
+    case UM_KOP_SUBGROUP_REDUCE:
+    case UM_KOP_SUBGROUP_SHUFFLE:
+    case UM_KOP_SUBGROUP_SHUFFLE_XOR:
+    case UM_KOP_SUBGROUP_SHUFFLE_UP:
+    case UM_KOP_SUBGROUP_SHUFFLE_DOWN: return inst.arg[0];
+    case UM_KOP_SUBGROUP_BALLOT: {
+        um_val zero = um_k_u32(k, 0);
+        um_val bit = um_k_select(k, inst.arg[0], um_k_u32(k, 1), zero);
+        return um_k_vector(k, 4, (um_val[]){bit, zero, zero, zero});
+    }
+    default: return um_kernel_append(k, &inst);
+    }
+}
+
+static um_status can_be_alone(const um_kernel *k)
+{
+    if (k->subgroup_size > 1)
+        return UM_FAIL(UM_UNSUPPORTED,
+                       "kernel %s: it needs subgroups of %u; the target has no subgroups", k->name,
+                       k->subgroup_size);
+    if (k->frag_count > 0)
+        return UM_FAIL(UM_UNSUPPORTED,
+                       "kernel %s: fragment %s lies in a subgroup; the target has no subgroups",
+                       k->name, k->frag[0].name);
+    return UM_OK;
+}
+
+/* ---- asynchronous copies -------------------------------------------------------------------- */
+
+/* 16 bytes, by 4 elements where there are so many. */
+static um_val expand_async(um_rewrite *r, um_kinst inst)
+{
+    um_kernel *k = r->to;
+    if (inst.op == UM_KOP_ASYNC_COMMIT || inst.op == UM_KOP_ASYNC_WAIT) return 0;
+    if (inst.op != UM_KOP_ASYNC_COPY) return um_kernel_append(k, &inst);
+    um_mem to = (um_mem)inst.imm, from = (um_mem)(inst.imm >> 32);
+    uint32_t count = 128 / (uint32_t)um_dtype_bits(k->mem[to - 1].type.dtype);
+    uint32_t lanes = UM_MIN(count, 4);
+    for (uint32_t i = 0; i < count; i += lanes) {
+        um_val at = um_k_u32(k, i), out = inst.arg[0], in = inst.arg[1];
+        if (i > 0) out = um_k_add(k, out, at);
+        if (i > 0) in = um_k_add(k, in, at);
+        um_k_store(k, to, out, um_k_load_lanes(k, from, in, (int32_t)lanes));
+    }
+    return 0;
+}
+
+/* ---- functions ------------------------------------------------------------------------------ */
+
+static um_val expand_math(um_rewrite *r, um_kinst inst)
+{
+    bool wanted = um_kop_is_math(inst.op) && inst.type.dtype == UM_F32;
+    if (!wanted) return um_kernel_append(r->to, &inst);
+    return um_k_math(r->to, inst.op, inst.arg[0], inst.arg[1]);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static um_val copy_each(um_rewrite *r, um_kinst inst) { return um_kernel_append(r->to, &inst); }
+
+static um_status run_pass(const um_kernel *from, um_rewrite_fn fn, um_expand *e, um_kernel **out)
+{
+    um_rewrite r;
+    *out = NULL;
+    UM_TRY(um_rewrite_begin(&r, from, e));
+    if (fn == um_expand_types) um_expand_memories(&r);
+    um_rewrite_each(&r, fn);
+    return um_rewrite_end(&r, out);
+}
+
+/* Types of up to 16 bits; f16 without values has no arithmetic either. */
+static um_status check_lacks(const um_kernel *k, um_klacks *lacks)
+{
+    for (um_dtype dtype = 1; dtype < 32; dtype++)
+        if (lacks->types >> dtype & 1 && (um_dtype_bits(dtype) < 8 || um_dtype_bits(dtype) > 16))
+            return UM_FAIL(UM_INVALID_ARGUMENT,
+                           "kernel %s: expanding %s; only 8- and 16-bit types can lack", k->name,
+                           um_dtype_name(dtype));
+    lacks->arithmetic |= lacks->types & 1u << UM_F16;
+    return lacks->subgroups ? can_be_alone(k) : UM_OK;
+}
+
+um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kernel **out)
+{
+    um_klacks all = *target, *lacks = &all;
+    *out = NULL;
+    UM_TRY(check_lacks(k, lacks));
+    const struct {
+        bool wanted;
+        um_rewrite_fn fn;
+    } passes[] = {{lacks->group_ops, expand_group},
+                  {lacks->subgroups, expand_subgroup},
+                  {lacks->async_copy, expand_async},
+                  {lacks->saturation, um_expand_saturation},
+                  {lacks->arithmetic != 0, um_expand_arithmetic},
+                  {lacks->math, expand_math},
+                  {lacks->types != 0, um_expand_types}};
+    um_expand e = {.lacks = lacks};
+    um_kernel *last = NULL, *next;
+    for (size_t i = 0; i < UM_COUNT_OF(passes); i++) {
+        if (!passes[i].wanted) continue;
+        um_status status = run_pass(last ? last : k, passes[i].fn, &e, &next);
+        um_kernel_release(last);
+        UM_TRY(status);
+        last = next;
+    }
+    *out = last;
+    return last ? UM_OK : um_rewrite_kernel(k, copy_each, NULL, out);
+}

@@ -1,0 +1,25 @@
+/* ir/expand.h: what the files of um_kernel_expand share: expand.c (what goes across invocations,
+ * asynchronous copies), expand_type.c (conversions and types that a target lacks), small_float.c.
+ */
+#ifndef UM_IR_EXPAND_H
+#define UM_IR_EXPAND_H
+
+#include "ir/rewrite.h"
+
+typedef struct um_expand {
+    const um_klacks *lacks;
+    um_mem scratch[32]; /* by dtype: a shared array with an element an invocation */
+    um_mem part[32];    /* by dtype: a variable */
+} um_expand;
+
+um_val um_expand_saturation(um_rewrite *r, um_kinst inst);
+um_val um_expand_arithmetic(um_rewrite *r, um_kinst inst);
+um_val um_expand_types(um_rewrite *r, um_kinst inst);
+/* The declarations of the new kernel, before um_expand_types. */
+void um_expand_memories(um_rewrite *r);
+
+/* f32 values to the bits of a small float type, in u32 of as many lanes, and back; as CONVERT. */
+um_val um_expand_narrow(um_kernel *k, um_dtype dtype, um_val value);
+um_val um_expand_widen(um_kernel *k, um_dtype dtype, um_val bits);
+
+#endif

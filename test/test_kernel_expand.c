@@ -1,0 +1,482 @@
+/* test/test_kernel_expand.c: kernels without what a target lacks do the same: they run in the
+ * interpreter before and after. */
+#include "interp_util.h"
+#include "kernel_ir.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- across the work-group ------------------------------------------------------------------ */
+
+/* Each invocation's value, 1 or 2, by every operation of its type, reduced, scanned, broadcast;
+ * sums and products are exact, so their order does not matter. *count: results of an invocation. */
+static um_kernel *group_kernel(um_dtype dtype, uint32_t n, uint32_t *count)
+{
+    um_kernel *k = kernel_make(n);
+    bool truth = dtype == UM_BOOL, is_float = um_dtype_is_float(dtype);
+    um_mem x = um_k_buffer(k, "x", UM_U32, UM_K_READ_WRITE);
+    um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), one = um_k_u32(k, 1), got[24];
+    um_val bit = um_k_and(k, um_k_load(k, x, i), one);
+    um_val a = um_k_convert(k, dtype, truth ? bit : um_k_add(k, bit, one));
+    uint32_t c = 0;
+    for (int32_t op = truth ? UM_K_AND : UM_K_ADD; op <= (is_float ? UM_K_MAX : UM_K_XOR); op++) {
+        got[c++] = um_k_group_reduce(k, op, a);
+        if (!truth) got[c++] = um_k_group_scan(k, op, true, a);
+        if (!truth) got[c++] = um_k_group_scan(k, op, false, a);
+    }
+    got[c++] = um_k_group_broadcast(k, a, n / 2);
+    /* the result counts as the same for all: a barrier may depend on it */
+    um_k_if(k, um_k_eq(k, um_k_convert(k, UM_U32, got[0]), one));
+    um_k_barrier(k);
+    um_k_end(k);
+    for (uint32_t r = 0; r < c; r++)
+        um_k_store(k, x, um_k_add(k, i, um_k_u32(k, (r + 1) * n)), um_k_convert(k, UM_U32, got[r]));
+    CHECK_OK(um_kernel_finish(k));
+    *count = c;
+    return k;
+}
+
+static void check_group_ops(um_dtype dtype, uint32_t n)
+{
+    static _Alignas(16) uint32_t want[100 * 25], got[100 * 25];
+    um_kernel_buffer w = {want, sizeof want}, g = {got, sizeof got};
+    uint32_t count;
+    um_kernel *k = group_kernel(dtype, n, &count), *e = NULL;
+    for (uint32_t i = 0; i < UM_COUNT_OF(want); i++) want[i] = random_u32();
+    CHECK_OK(run_kernel(k, 1, 8, 1, &w, 0, NULL));
+    for (uint32_t form = 0; form < 2; form++) {
+        um_klacks lacks = {.group_ops = true, .subgroups = form};
+        CHECK_OK(um_kernel_expand(k, &lacks, &e));
+        for (int64_t i = 1; e && i < e->inst_count; i++)
+            CHECK(e->inst[i].op < UM_KOP_GROUP_BROADCAST || e->inst[i].op > UM_KOP_GROUP_SCAN);
+        for (uint32_t size = 1; e && size <= 64; size *= 4) {
+            memset(got, 0, sizeof got);
+            memcpy(got, want, n * sizeof *got);
+            CHECK_OK(run_kernel(e, 1, size, 1, &g, 0, NULL));
+            for (uint32_t i = 0; i < (count + 1) * n; i++)
+                CHECK_MSG(got[i] == want[i], "%s, %u invocations, result %u, subgroups of %u: %u",
+                          um_dtype_name(dtype), n, i / n - 1, size, got[i]);
+        }
+        um_kernel_release(e);
+    }
+    um_kernel_release(k);
+}
+
+static void group_ops_through_memory(void)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 7, 24, 64, 100};
+    static const um_dtype dtypes_of[] = {UM_U32, UM_I32, UM_F32, UM_BOOL, UM_F16, UM_U64};
+    for (size_t s = 0; s < UM_COUNT_OF(sizes); s++)
+        for (size_t d = 0; d < UM_COUNT_OF(dtypes_of); d++) check_group_ops(dtypes_of[d], sizes[s]);
+}
+
+/* ---- asynchronous copies -------------------------------------------------------------------- */
+
+static void copies_as_loads(void)
+{
+    static const um_dtype dtypes_of[] = {UM_U8, UM_F16, UM_F32, UM_F64};
+    static _Alignas(16) uint8_t in[1024], want[1024], got[1024];
+    for (size_t d = 0; d < UM_COUNT_OF(dtypes_of); d++) {
+        um_kernel *k = kernel_make(64), *e = NULL;
+        uint32_t each = 128 / (uint32_t)um_dtype_bits(dtypes_of[d]);
+        um_mem r = um_k_buffer(k, "r", dtypes_of[d], UM_K_READ);
+        um_mem w = um_k_buffer(k, "w", dtypes_of[d], UM_K_WRITE);
+        um_mem s = um_k_shared(k, "s", dtypes_of[d], 64 * each);
+        um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), size = um_k_u32(k, each);
+        um_val from = um_k_mul(k, i, size);
+        um_val to = um_k_mul(k, um_k_sub(k, um_k_u32(k, 63), i), size);
+        um_k_async_copy(k, s, to, r, from);
+        um_k_async_commit(k);
+        um_k_async_wait(k, 0);
+        um_k_barrier(k);
+        um_val j = um_k_for(k, um_k_u32(k, 0), size, um_k_u32(k, 1));
+        /* whole words of the output */
+        um_val at = um_k_add(k, from, j);
+        um_k_store(k, w, at, um_k_load(k, s, at));
+        um_k_end(k);
+        CHECK_OK(um_kernel_finish(k));
+        CHECK_OK(um_kernel_expand(k, &(um_klacks){.async_copy = true}, &e));
+        for (size_t b = 0; b < sizeof in; b++) in[b] = (uint8_t)random_u32();
+        um_kernel_buffer first[2] = {{in, sizeof in}, {want, sizeof want}};
+        um_kernel_buffer second[2] = {{in, sizeof in}, {got, sizeof got}};
+        memset(got, 0, sizeof got);
+        CHECK_OK(run_kernel(k, 1, 32, 2, first, 0, NULL));
+        if (e) CHECK_OK(run_kernel(e, 1, 32, 2, second, 0, NULL));
+        CHECK_MSG(memcmp(want, got, sizeof got) == 0, "%s", um_dtype_name(dtypes_of[d]));
+        CHECK(memcmp(want, in + sizeof in - 16, 16) == 0);
+        for (int64_t n = 1; e && n < e->inst_count; n++) CHECK(e->inst[n].op != UM_KOP_ASYNC_COPY);
+        um_kernel_release(e);
+        um_kernel_release(k);
+    }
+}
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+/* Runs k, which reads buffer 0 and writes buffer 1, and what is left of it without what lacks; the
+ * outputs have to be the same. */
+static void check_expanded(um_kernel *k, const um_klacks *lacks, const void *in, size_t in_bytes,
+                           size_t out_bytes, const char *what)
+{
+    um_kernel *e = NULL;
+    char *want = NULL, *got = NULL, *source = NULL;
+    CHECK_OK(um_kernel_finish(k));
+    CHECK_OK(um_kernel_expand(k, lacks, &e));
+    source = aligned_alloc(16, (in_bytes + 15) / 16 * 16);
+    want = aligned_alloc(16, (out_bytes + 15) / 16 * 16);
+    got = aligned_alloc(16, (out_bytes + 15) / 16 * 16);
+    if (e && source && want && got) {
+        memcpy(source, in, in_bytes);
+        memset(want, 0xa5, out_bytes);
+        memset(got, 0xa5, out_bytes);
+        um_kernel_buffer first[2] = {{source, in_bytes}, {want, out_bytes}};
+        um_kernel_buffer second[2] = {{source, in_bytes}, {got, out_bytes}};
+        CHECK_OK(run_kernel(k, 1, 32, 2, first, 0, NULL));
+        CHECK_OK(run_kernel(e, 1, 32, 2, second, 0, NULL));
+        size_t at = 0;
+        while (at < out_bytes && want[at] == got[at]) at++;
+        CHECK_MSG(at == out_bytes, "%s: byte %zu of %zu is %02x, wanted %02x", what, at, out_bytes,
+                  (unsigned)(unsigned char)got[UM_MIN(at, out_bytes - 1)],
+                  (unsigned)(unsigned char)want[UM_MIN(at, out_bytes - 1)]);
+    }
+    free(source);
+    free(want);
+    free(got);
+    um_kernel_release(e);
+    um_kernel_release(k);
+}
+
+/* y[i] = x[i] converted, `lanes` at a time by each of 64 invocations, in rounds. */
+static um_kernel *convert_kernel(um_dtype from, um_dtype to, uint32_t count, int32_t lanes)
+{
+    um_kernel *k = kernel_make(64);
+    um_mem x = um_k_buffer(k, "x", from, UM_K_READ), y = um_k_buffer(k, "y", to, UM_K_WRITE);
+    /* whoever stores to a word has to own it */
+    um_val own = um_k_u32(k, 4), i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+    um_val begin = um_k_mul(k, i, own);
+    um_val block = um_k_for(k, begin, um_k_u32(k, count), um_k_u32(k, 256));
+    um_val j = um_k_for(k, um_k_u32(k, 0), own, um_k_u32(k, (uint32_t)lanes));
+    um_val at = um_k_add(k, block, j);
+    um_k_store(k, y, at, um_k_convert(k, to, um_k_load_lanes(k, x, at, lanes)));
+    um_k_end(k);
+    um_k_end(k);
+    return k;
+}
+
+static const uint32_t narrow_types =
+    1u << UM_F16 | 1u << UM_BF16 | 1u << UM_F8E4M3FN | 1u << UM_F8E4M3FNUZ | 1u << UM_F8E5M2 |
+    1u << UM_F8E5M2FNUZ | 1u << UM_F6E2M3 | 1u << UM_F6E3M2 | 1u << UM_F8E8M0 | 1u << UM_I8 |
+    1u << UM_I16 | 1u << UM_U8 | 1u << UM_U16 | 1u << UM_BOOL;
+static const um_dtype narrow_list[] = {
+    UM_F16,    UM_BF16,   UM_F8E4M3FN, UM_F8E4M3FNUZ, UM_F8E5M2, UM_F8E5M2FNUZ, UM_F6E2M3,
+    UM_F6E3M2, UM_F8E8M0, UM_I8,       UM_I16,        UM_U8,     UM_U16,        UM_BOOL};
+
+/* 4096 values of a type, the special ones, ties and the ends of ranges among them. */
+static size_t fill(um_dtype dtype, void *out, uint32_t count)
+{
+    size_t size = (size_t)um_dtype_bits(dtype) / 8;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t bits = (uint64_t)random_u32() << 32 | random_u32();
+        double special[] = {0.0,
+                            -0.0,
+                            0.5,
+                            1.5,
+                            2.5,
+                            -0.75,
+                            127.5,
+                            128,
+                            -128.9,
+                            255.99,
+                            65504,
+                            65519.99,
+                            65520,
+                            448,
+                            464,
+                            465,
+                            57344,
+                            61440,
+                            240,
+                            248,
+                            1e30,
+                            -1e300,
+                            0x1p-24,
+                            0x1p-25,
+                            0x1.8p-25,
+                            0x1p-17,
+                            0x1p-10,
+                            0x1.01p127,
+                            0x1.feffffffp127,
+                            2147483647.0,
+                            2147483648.0,
+                            4294967295.0,
+                            4294967296.0,
+                            -2147483649.0,
+                            (double)INFINITY,
+                            -(double)INFINITY,
+                            257,
+                            258,
+                            259,
+                            16777217.0,
+                            0x1.0100000001p5,
+                            0x1.00ffffffffp5};
+        double value = special[i % UM_COUNT_OF(special)];
+        char *to = (char *)out + i * size;
+        bool is_small = um_dtype_bits(dtype) <= 16;
+        if (is_small && dtype != UM_BOOL) bits = i; /* every code */
+        if (dtype == UM_BOOL) bits &= 1;
+        if (!is_small && i % 3 == 0)
+            CHECK_OK(um_convert(dtype, to, UM_F64, &value, 1));
+        else if (!is_small && um_dtype_is_float(dtype) && i % 3 == 1) {
+            value = ((double)random_u32() - 0x1p31) * (i % 2 ? 0x1p-36 : 0x1p-16);
+            CHECK_OK(um_convert(dtype, to, UM_F64, &value, 1));
+        } else
+            memcpy(to, &bits, size);
+    }
+    return size * count;
+}
+
+/* Signalling NaN of bf16 stay what they are, others become quiet: the input has none. */
+static void quieten(void *codes, uint32_t count)
+{
+    uint16_t *code = codes;
+    for (uint32_t i = 0; i < count; i++)
+        if ((code[i] & 0x7fff) > 0x7f80) code[i] |= 0x40;
+}
+
+static void conversions_by_arithmetic(void)
+{
+    static const um_dtype others[] = {UM_F32, UM_I32,  UM_U32, UM_F64, UM_BOOL,
+                                      UM_F16, UM_BF16, UM_I8,  UM_U16, UM_F8E4M3FN};
+    static _Alignas(16) char in[65536 * 8];
+    for (size_t n = 0; n < UM_COUNT_OF(narrow_list); n++)
+        for (size_t o = 0; o < UM_COUNT_OF(others); o++)
+            for (int32_t way = 0; way < 2; way++) {
+                um_dtype from = way ? others[o] : narrow_list[n];
+                um_dtype to = way ? narrow_list[n] : others[o];
+                uint32_t count =
+                    !way && others[o] == UM_F32 && um_dtype_bits(from) == 16 ? 65536 : 4096;
+                char what[64];
+                int32_t lanes = 1 << (n + o) % 3;
+                snprintf(what, sizeof what, "%s to %s", um_dtype_name(from), um_dtype_name(to));
+                size_t in_bytes = fill(from, in, count);
+                if (from == UM_BF16) quieten(in, count);
+                size_t out_bytes = count * (size_t)um_dtype_bits(to) / 8;
+                check_expanded(convert_kernel(from, to, count, lanes),
+                               &(um_klacks){.types = narrow_types}, in, in_bytes, out_bytes, what);
+                /* only the type itself: what it is stored as is there */
+                check_expanded(convert_kernel(from, to, count, 4),
+                               &(um_klacks){.types = 1u << narrow_list[n]}, in, in_bytes, out_bytes,
+                               what);
+            }
+}
+
+static void conversions_that_saturate(void)
+{
+    static const um_dtype ints[] = {UM_I8, UM_U8, UM_I16, UM_U16, UM_I32, UM_U32, UM_I64, UM_U64};
+    static const um_dtype floats[] = {UM_F32, UM_F64, UM_F16, UM_BF16, UM_F8E5M2};
+    static _Alignas(16) char in[4096 * 8];
+    for (size_t i = 0; i < UM_COUNT_OF(ints); i++)
+        for (size_t f = 0; f < UM_COUNT_OF(floats); f++) {
+            size_t bytes = fill(floats[f], in, 4096);
+            if (floats[f] == UM_BF16) quieten(in, 4096);
+            check_expanded(convert_kernel(floats[f], ints[i], 4096, 2),
+                           &(um_klacks){.saturation = true}, in, bytes,
+                           4096 * (size_t)um_dtype_bits(ints[i]) / 8, um_dtype_name(ints[i]));
+        }
+}
+
+/* Every way in which values of the type go through a kernel. */
+static um_kernel *ways_kernel(um_dtype dtype)
+{
+    um_kernel *k = kernel_make(32);
+    bool truth = dtype == UM_BOOL, wide = um_dtype_bits(dtype) == 16;
+    um_mem x = um_k_buffer(k, "x", dtype, UM_K_READ), y = um_k_buffer(k, "y", dtype, UM_K_WRITE);
+    um_mem s = um_k_shared(k, "s", dtype, 128), p = um_k_private(k, "p", dtype, 4);
+    um_mem v = um_k_var(k, "v", dtype, 2);
+    um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), four = um_k_u32(k, 4);
+    um_val at = um_k_mul(k, i, four),
+           odd = um_k_ne(k, um_k_and(k, i, um_k_u32(k, 1)), um_k_u32(k, 0));
+    um_val all = um_k_load_lanes(k, x, at, 4);
+    um_k_store(k, s, at, all);
+    um_k_barrier(k);
+    um_val next = um_k_and(k, um_k_add(k, at, four), um_k_u32(k, 127));
+    um_k_store(k, p, um_k_u32(k, 0), um_k_load_lanes(k, s, next, 4));
+    um_val pair = um_k_load_lanes(k, p, um_k_u32(k, 2), 2);
+    um_k_set(k, v, um_k_select(k, odd, pair, um_k_load_lanes(k, x, at, 2)));
+    um_val got = um_k_get(k, v), zero = um_k_const(k, dtype, 0);
+    um_val first = um_k_extract(k, got, 0), same = um_k_load_uniform(k, s, um_k_u32(k, 5));
+    um_val other = um_k_load_if(k, x, um_k_add(k, at, um_k_u32(k, 3)), odd, zero);
+    um_val moved = um_k_subgroup_shuffle(k, first, um_k_u32(k, 0));
+    um_k_store(k, y, at, um_k_vector(k, 4, (um_val[]){first, same, other, moved}));
+    um_k_store_if(k, y, um_k_add(k, at, um_k_u32(k, 2)), got, odd);
+    um_k_store(k, y, um_k_add(k, at, um_k_u32(k, 1)), um_k_extract(k, all, 3));
+    if (!truth) { /* bits: 4 elements as words and back, turned round */
+        um_val words = um_k_bitcast(k, UM_U32, wide ? 2 : 1, all);
+        um_val turned = um_k_not(k, words);
+        um_val back = um_k_bitcast(k, dtype, 4, turned);
+        um_k_store(k, y, um_k_add(k, at, um_k_u32(k, 128)), back);
+        if (wide) {
+            um_val twin = um_k_bitcast(k, UM_U64, 1, all);
+            um_val same_type = um_k_bitcast(k, UM_U16, 4, all);
+            um_k_store(k, y, um_k_add(k, at, um_k_u32(k, 128)),
+                       um_k_bitcast(k, dtype, 4, um_k_bitcast(k, UM_U64, 1, same_type)));
+            um_k_store(k, y, um_k_add(k, at, um_k_u32(k, 128)), um_k_bitcast(k, dtype, 4, twin));
+        }
+    }
+    return k;
+}
+
+static void types_as_words(void)
+{
+    static _Alignas(16) char in[256 * 2];
+    for (size_t b = 0; b < sizeof in; b++) in[b] = (char)random_u32();
+    for (size_t n = 0; n < UM_COUNT_OF(narrow_list); n++) {
+        um_dtype dtype = narrow_list[n];
+        size_t size = (size_t)um_dtype_bits(dtype) / 8;
+        for (size_t b = 0; dtype == UM_BOOL && b < sizeof in; b++) in[b] &= 1;
+        check_expanded(ways_kernel(dtype), &(um_klacks){.types = narrow_types}, in, 256 * size,
+                       256 * size, um_dtype_name(dtype));
+        check_expanded(ways_kernel(dtype), &(um_klacks){.types = 1u << dtype}, in, 256 * size,
+                       256 * size, um_dtype_name(dtype));
+    }
+}
+
+static void half_arithmetic_in_f32(void)
+{
+    static const um_kop ops[] = {UM_KOP_ADD, UM_KOP_SUB,   UM_KOP_MUL, UM_KOP_DIV, UM_KOP_SQRT,
+                                 UM_KOP_NEG, UM_KOP_FLOOR, UM_KOP_LT,  UM_KOP_EXP};
+    static _Alignas(16) uint16_t in[4096];
+    for (uint32_t i = 0; i < UM_COUNT_OF(in); i++) do
+            in[i] = (uint16_t)random_u32();
+        while ((in[i] & 0x7fff) >= 0x7c00); /* which NaN comes of two is not said */
+    for (size_t o = 0; o < UM_COUNT_OF(ops); o++)
+        for (int32_t types = 0; types < 2; types++) {
+            um_kernel *k = kernel_make(64);
+            um_mem x = um_k_buffer(k, "x", UM_F16, UM_K_READ);
+            um_mem y = um_k_buffer(k, "y", UM_F32, UM_K_WRITE);
+            um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+            um_val at = um_k_for(k, i, um_k_u32(k, 2048), um_k_u32(k, 64));
+            um_val a = um_k_load(k, x, at), b = um_k_load(k, x, um_k_add(k, at, um_k_u32(k, 2048)));
+            um_kinst inst = {.op = (uint16_t)ops[o], .type = {UM_F16, 1}, .arg = {a, b}};
+            if (um_kop_rows[ops[o]].arity == 1) inst.arg[1] = 0;
+            if (ops[o] == UM_KOP_LT) inst.type.dtype = UM_BOOL;
+            um_val c = um_k_convert(k, UM_F32, um_kernel_append(k, &inst));
+            um_k_if(k, um_k_eq(k, c, c)); /* no NaN */
+            um_k_store(k, y, at, c);
+            um_k_end(k);
+            um_k_end(k);
+            um_klacks lacks = {.arithmetic = 1u << UM_F16};
+            if (types) lacks = (um_klacks){.types = narrow_types};
+            check_expanded(k, &lacks, in, sizeof in, 2048 * 4, um_kop_rows[ops[o]].name);
+        }
+}
+
+static void functions_by_arithmetic(void)
+{
+    static const um_kop ops[] = {UM_KOP_EXP, UM_KOP_LOG, UM_KOP_SIN, UM_KOP_ERF, UM_KOP_POW};
+    static _Alignas(16) float in[64], want[64], got[64];
+    um_kernel_buffer first[2] = {{in, sizeof in}, {want, sizeof want}};
+    um_kernel_buffer second[2] = {{in, sizeof in}, {got, sizeof got}};
+    for (uint32_t i = 0; i < 64; i++) in[i] = 0.3f + (float)i / 16;
+    for (size_t o = 0; o < UM_COUNT_OF(ops); o++) {
+        um_kernel *k = kernel_make(64), *e = NULL;
+        um_mem x = um_k_buffer(k, "x", UM_F32, UM_K_READ),
+               y = um_k_buffer(k, "y", UM_F32, UM_K_WRITE);
+        um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), a = um_k_load(k, x, i);
+        um_kinst inst = {.op = (uint16_t)ops[o], .type = {UM_F32, 1}, .arg = {a}};
+        if (um_kop_rows[ops[o]].arity == 2) inst.arg[1] = a;
+        um_k_store(k, y, i, um_kernel_append(k, &inst));
+        CHECK_OK(um_kernel_finish(k));
+        CHECK_OK(um_kernel_expand(k, &(um_klacks){.math = true}, &e));
+        CHECK_OK(run_kernel(k, 1, 32, 2, first, 0, NULL));
+        if (e) CHECK_OK(run_kernel(e, 1, 32, 2, second, 0, NULL));
+        for (uint32_t n = 0; n < 64; n++)
+            CHECK_MSG(fabsf(got[n] - want[n]) <= 1e-6f * fabsf(want[n]), "%s: %g, %g",
+                      um_kop_rows[ops[o]].name, (double)got[n], (double)want[n]);
+        for (int64_t n = 1; e && n < e->inst_count; n++) CHECK(e->inst[n].op != ops[o]);
+        um_kernel_release(e);
+        um_kernel_release(k);
+    }
+}
+
+/* ---- what cannot be ---------------------------------------------------------------------------
+ */
+
+static void what_cannot_be_expanded(void)
+{
+    static const struct {
+        const char *body;
+        um_klacks lacks;
+        um_status code;
+        const char *message;
+    } cases[] = {
+        {"", {.subgroups = true}, UM_UNSUPPORTED, "fragment fa lies in a subgroup"},
+        {"", {.types = 1u << UM_F32}, UM_INVALID_ARGUMENT, "expanding f32; only 8- and 16-bit"},
+        {"frag_load fa, h, %6, %3\n",
+         {.types = 1u << UM_F16},
+         UM_UNSUPPORTED,
+         "instruction 13, frag_load, of a type that the target lacks"},
+        {"frag_mma fc, fa, fb, fc\n", {.types = 1u << UM_F16}, UM_UNSUPPORTED, "13, frag_mma"},
+        {"async_copy sh, h, %6, %6\n", {.types = 1u << UM_F16}, UM_UNSUPPORTED, "13, async_copy"},
+        {"%13 = convert f64 %4\n%14 = neg f64 %13\n",
+         {.arithmetic = 1u << UM_F64},
+         UM_UNSUPPORTED,
+         "neg of f64: the target has no such arithmetic"},
+        {"%13 = convert i64 %4\n%14 = convert bf16 %13\n",
+         {.types = 1u << UM_BF16},
+         UM_UNSUPPORTED,
+         "convert of i64 to bf16, which the target lacks"},
+    };
+    um_kernel *k = NULL, *e = NULL;
+    for (size_t i = 0; i < UM_COUNT_OF(cases); i++) {
+        CHECK_OK(parse_body(cases[i].body, &k));
+        CHECK_FAILS(um_kernel_expand(k, &cases[i].lacks, &e), cases[i].code, cases[i].message);
+        CHECK(e == NULL);
+        um_kernel_release(k);
+    }
+    CHECK_OK(um_kernel_parse("kernel t group 8 1 1 subgroup 4\nbegin\nbarrier\n", &k));
+    CHECK_FAILS(um_kernel_expand(k, &(um_klacks){.subgroups = true}, &e), UM_UNSUPPORTED,
+                "it needs subgroups of 4");
+    CHECK_OK(um_kernel_expand(k, &(um_klacks){0}, &e));
+    CHECK(e && same_kernel(k, e));
+    um_kernel_release(e);
+    um_kernel_release(k);
+}
+
+static void no_memory(void)
+{
+    um_kernel *k = NULL;
+    CHECK_OK(um_kernel_parse("kernel t group 24 1 1\nbuffer x f16 read_write\nbegin\n"
+                             "%1 = local_index u32\n%2 = load f16 x, %1\n"
+                             "%3 = group_reduce f16 add %2\nstore x, %1, %3\n",
+                             &k));
+    int64_t live = um_mem_live_count();
+    for (int64_t n = 1;; n++) {
+        um_kernel *e = NULL, *s = NULL;
+        um_klacks lacks = {true, true, true, true, true, 1u << UM_F16, narrow_types};
+        um_mem_fail_at(n, n % 2);
+        um_status status = um_kernel_expand(k, &lacks, &e);
+        if (status == UM_OK) status = um_kernel_simplify(e, &s);
+        bool failed = um_mem_failed();
+        um_mem_fail_at(0, false);
+        CHECK(status == (failed ? UM_OUT_OF_MEMORY : UM_OK));
+        um_kernel_release(e);
+        um_kernel_release(s);
+        CHECK(um_mem_live_count() == live);
+        if (!failed) break;
+    }
+    um_kernel_release(k);
+}
+
+int main(void)
+{
+    TEST(group_ops_through_memory);
+    TEST(copies_as_loads);
+    TEST(conversions_by_arithmetic);
+    TEST(conversions_that_saturate);
+    TEST(types_as_words);
+    TEST(half_arithmetic_in_f32);
+    TEST(functions_by_arithmetic);
+    TEST(what_cannot_be_expanded);
+    TEST(no_memory);
+    return TEST_RESULT();
+}
