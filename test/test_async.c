@@ -298,6 +298,134 @@ static void test_priorities(void)
     unsetenv("UMBEL_THREADS");
 }
 
+/* ---- the pool ------------------------------------------------------------------------------- */
+
+static um_pool_stats stats_of(um_device *device)
+{
+    um_pool_stats stats = {.struct_size = sizeof stats};
+    CHECK_OK(um_pool_get_stats(device, &stats));
+    return stats;
+}
+
+/* Its own stream may have a block again at once; another one when its work is done. */
+static void test_pool_order(void)
+{
+    um_device *device = open_device("cpu+validate");
+    um_stream *a = create_stream(device, 0), *b = create_stream(device, 0);
+    um_ptr first, second, third, base;
+    uint64_t size;
+    gate g = {.is_open = false};
+    CHECK_OK(um_alloc_async(a, 1000, &first));
+    CHECK(first % 64 == 0);
+    CHECK_OK(um_ptr_resolve(device, first + 999, &base, &size));
+    CHECK(base == first && size == 1000);
+    CHECK_OK(um_stream_callback(a, wait_at_gate, &g));
+    CHECK_OK(um_fill(a, first, 1000, "a", 1));
+    CHECK_OK(um_free_async(a, first));
+    CHECK_FAILS(um_ptr_resolve(device, first, &base, &size), UM_INVALID_ARGUMENT, "no live");
+    CHECK_FAILS(um_free_async(a, first), UM_INVALID_ARGUMENT, "no live allocation");
+    CHECK_FAILS(um_fill(a, first, 1, "x", 1), UM_INVALID_ARGUMENT, "um_fill");
+    CHECK_OK(um_alloc_async(b, 900, &second)); /* while a is held up */
+    CHECK(second != first);
+    CHECK_OK(um_alloc_async(a, 900, &third));
+    CHECK(third == first && atomic_load(&g.passed) == 0);
+    CHECK_FAILS(um_fill(a, third, 901, "x", 1), UM_INVALID_ARGUMENT, "um_fill: 901 bytes");
+    CHECK_FAILS(um_free_async(a, third + 1), UM_INVALID_ARGUMENT, "not their start");
+    CHECK_OK(um_free_async(a, third));
+    atomic_store(&g.is_open, true);
+    CHECK_OK(um_synchronize(a));
+    CHECK_OK(um_alloc_async(b, 1000, &third));
+    CHECK(third == first);
+    CHECK_OK(um_free(device, third));
+    CHECK_OK(um_alloc_async(a, 1000, &third));
+    CHECK(third == first);
+    CHECK_OK(um_free_async(b, second));
+    um_stream_release(b); /* a stream that is gone has no work left */
+    CHECK_OK(um_alloc_async(a, 1000, &first));
+    CHECK(first == second);
+    um_pool_stats stats = stats_of(device);
+    CHECK(stats.alloc_count == 6 && stats.reuse_count == 4 && stats.in_use_bytes == 2 * 1024);
+    um_stream_release(a);
+    um_device_release(device); /* with two blocks that nobody gave back */
+}
+
+static void test_pool_stats(void)
+{
+    enum { COUNT = 100 };
+    int64_t blocks = um_mem_live_count();
+    um_device *device = open_device("cpu");
+    um_stream *stream = create_stream(device, 0);
+    um_ptr ptr[COUNT], zero;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < COUNT; i++) CHECK_OK(um_alloc_async(stream, 100000, &ptr[i]));
+        for (int i = 0; i < COUNT; i++) {
+            CHECK_OK(um_fill(stream, ptr[i], 100000, "x", 1));
+            CHECK_OK(um_free_async(stream, ptr[i]));
+        }
+    }
+    um_pool_stats stats = stats_of(device);
+    CHECK(stats.in_use_bytes == 0 && stats.reserved_bytes == stats.reserved_high_bytes);
+    CHECK(stats.in_use_high_bytes == stats.reserved_high_bytes);
+    CHECK(stats.reserved_bytes >= COUNT * 100000 && stats.reserved_bytes <= COUNT * 125064);
+    CHECK(stats.alloc_count == 3 * COUNT && stats.reuse_count == 2 * COUNT);
+    int64_t warm = um_mem_alloc_count();
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_OK(um_alloc_async(stream, 100000, &ptr[0]));
+        CHECK_OK(um_free_async(stream, ptr[0]));
+    }
+    CHECK(um_mem_alloc_count() == warm);
+    CHECK_OK(um_pool_trim(device, stats.reserved_bytes / 2));
+    CHECK(stats_of(device).reserved_bytes <= stats.reserved_bytes / 2);
+    CHECK(stats_of(device).reserved_bytes > stats.reserved_bytes / 2 - 125064);
+    CHECK_OK(um_alloc_async(stream, 0, &zero));
+    CHECK_OK(um_pool_trim(device, 0));
+    CHECK(stats_of(device).reserved_bytes == stats_of(device).in_use_bytes);
+    CHECK(zero != 0 && stats_of(device).in_use_bytes == 256);
+    CHECK_OK(um_free_async(stream, zero));
+    CHECK(stats_of(device).reserved_high_bytes == stats.reserved_high_bytes);
+
+    CHECK_FAILS(um_alloc_async(stream, UINT64_MAX, &zero), UM_OUT_OF_MEMORY, "bytes");
+    CHECK_FAILS(um_alloc_async(stream, (uint64_t)1 << 60, &zero), UM_OUT_OF_MEMORY, "bytes");
+    CHECK_FAILS(um_alloc_async(NULL, 1, &zero), UM_INVALID_ARGUMENT, "stream is NULL");
+    CHECK_FAILS(um_alloc_async(stream, 1, NULL), UM_INVALID_ARGUMENT, "out is NULL");
+    CHECK_FAILS(um_pool_trim(NULL, 0), UM_INVALID_ARGUMENT, "NULL");
+    CHECK_FAILS(um_pool_get_stats(device, NULL), UM_INVALID_ARGUMENT, "out is NULL");
+    stats.struct_size = 0;
+    CHECK_FAILS(um_pool_get_stats(device, &stats), UM_INVALID_ARGUMENT, "struct_size");
+    um_stream_release(stream);
+    um_device_release(device);
+    CHECK(um_mem_live_count() == blocks);
+}
+
+/* What is idle is given back before anybody is out of memory, and when it is too much. */
+static void test_pool_gives_back(void)
+{
+    um_device *device = open_device("cpu+fault=memory:1000000");
+    um_stream *stream = create_stream(device, 0);
+    um_ptr ptr, other;
+    CHECK_OK(um_alloc_async(stream, 800000, &ptr));
+    CHECK_FAILS(um_alloc(device, 400000, &other), UM_OUT_OF_MEMORY, "allowed");
+    CHECK_OK(um_free_async(stream, ptr));
+    CHECK_OK(um_alloc(device, 400000, &other));
+    CHECK(stats_of(device).reserved_bytes == 0);
+    CHECK_OK(um_free(device, other));
+    CHECK_OK(um_alloc_async(stream, 500000, &ptr));
+    CHECK_OK(um_free_async(stream, ptr));
+    CHECK_OK(um_alloc_async(stream, 900000, &ptr)); /* another size */
+    um_stream_release(stream);
+    um_device_release(device);
+
+    device = open_device("cpu");
+    stream = create_stream(device, 0);
+    um_ptr many[5];
+    for (int i = 0; i < 5; i++) CHECK_OK(um_alloc_async(stream, 100 << 20, &many[i]));
+    for (int i = 0; i < 5; i++) CHECK_OK(um_free_async(stream, many[i]));
+    CHECK(stats_of(device).reserved_high_bytes >= 500 << 20);
+    CHECK(stats_of(device).reserved_bytes <= (256 << 20) + (126 << 20));
+    um_stream_release(stream);
+    um_device_release(device);
+}
+
 int main(void)
 {
     unsetenv("UMBEL_DEVICE");
@@ -308,6 +436,9 @@ int main(void)
     TEST(test_callbacks);
     TEST(test_callback_of_failed_stream);
     TEST(test_priorities);
+    TEST(test_pool_order);
+    TEST(test_pool_stats);
+    TEST(test_pool_gives_back);
     CHECK(um_mem_live_count() == blocks);
     return TEST_RESULT();
 }

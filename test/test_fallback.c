@@ -160,7 +160,7 @@ static void test_views(void)
 static void test_ops(void)
 {
     fake_runs = NULL;
-    um_op op = {.id = UM_OP_MATMUL, .in_count = 2, .out_count = 1, .attrs.matmul = {1, 0}};
+    um_op op = {.id = UM_OP_MATMUL, .in_count = 2, .out_count = 1, .attrs.matmul = {.alpha = 1}};
     op.in[0] = view2(0, UM_F32, 6, 9, 9, 1);
     op.in[1] = view2(SLOT, UM_F32, 9, 5, 1, 9);
     op.out[0] = view2(2 * SLOT, UM_F32, 6, 5, 8, 1);

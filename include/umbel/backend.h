@@ -53,10 +53,10 @@ typedef struct um_backend {
     /* Holds the stream back until `other`, of the same device, reaches the ticket. The core waits
      * on the host for streams of different backends or devices. */
     um_status (*wait)(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket);
-    um_status (*query)(um_backend_stream *stream,
-                       uint64_t ticket); /* OK, NOT_READY, the stream's error */
-    um_status (*synchronize)(um_backend_stream *stream,
-                             uint64_t ticket); /* UINT64_MAX: all of it */
+    /* OK, NOT_READY, or the stream's error. UINT64_MAX, here and below: all the work it has now. */
+    um_status (*query)(um_backend_stream *stream, uint64_t ticket);
+    /* Waits; then as query. A stream that has failed drops its work first. */
+    um_status (*synchronize)(um_backend_stream *stream, uint64_t ticket);
     um_status (*clear_error)(
         um_backend_stream *stream); /* idle stream: gives its error and forgets it */
 

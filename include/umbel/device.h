@@ -149,8 +149,30 @@ UM_API UM_MUST_CHECK um_status um_alloc(um_device *device, uint64_t size_bytes, 
 /* Waits for the device's work, then frees. 0 is legal. INVALID_ARGUMENT: not the start of a live
  * allocation. */
 UM_API UM_MUST_CHECK um_status um_free(um_device *device, um_ptr ptr);
-/* Frees once the work now in the stream is done; the pointer is dead for the caller at once. */
+/* Frees once the work now in the stream is done; the pointer is dead for the caller at once. Any
+ * pointer, of um_alloc too; what um_alloc_async gave goes back to the pool. */
 UM_API UM_MUST_CHECK um_status um_free_async(um_stream *stream, um_ptr ptr);
+/* From the device's pool, for work of this stream: memory that the stream gave back before is
+ * handed out again although its work is not done; what other streams gave back, once it is. For
+ * other streams' work um_wait first. As um_alloc otherwise; um_free is legal too. The pool gives
+ * memory back to the device when it has 256 MiB more idle than in use, when um_alloc or
+ * um_alloc_async would be out of memory, and by um_pool_trim. */
+UM_API UM_MUST_CHECK um_status um_alloc_async(um_stream *stream, uint64_t size_bytes, um_ptr *out);
+
+/* A device's pool. Sizes are as rounded for it: at most a quarter more than was asked for, and 256
+ * bytes at least. struct_size is set by the caller; a field past it is not written. */
+typedef struct um_pool_stats {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t in_use_bytes;                           /* handed out now */
+    uint64_t reserved_bytes;                         /* ... and idle */
+    uint64_t in_use_high_bytes, reserved_high_bytes; /* the most there ever was */
+    uint64_t alloc_count, reuse_count; /* blocks handed out, and those that were idle before */
+} um_pool_stats;
+UM_API UM_MUST_CHECK um_status um_pool_get_stats(um_device *device, um_pool_stats *out);
+/* Gives idle blocks back, the largest first, until no more than keep_bytes are reserved; waits for
+ * the streams that used them. */
+UM_API UM_MUST_CHECK um_status um_pool_trim(um_device *device, uint64_t keep_bytes);
 /* The allocation that holds ptr (interior pointers too): its start and size. INVALID_ARGUMENT: none
  * does. */
 UM_API UM_MUST_CHECK um_status um_ptr_resolve(um_device *device, um_ptr ptr, um_ptr *base,

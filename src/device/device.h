@@ -44,6 +44,15 @@ typedef struct um_fallback_lane {
     um_stream *stream; /* its own */
 } um_fallback_lane;
 
+/* What um_alloc_async has to give; under the device's mutex. */
+typedef struct um_pool_block um_pool_block;
+enum { UM_POOL_CLASSES = 256 };
+typedef struct um_pool {
+    um_pool_block *idle[UM_POOL_CLASSES]; /* by size */
+    uint64_t in_use_bytes, idle_bytes, in_use_high_bytes, reserved_high_bytes;
+    uint64_t alloc_count, reuse_count;
+} um_pool;
+
 struct um_device {
     _Atomic int32_t refs;                 /* falls to 0 under the registry's mutex only */
     um_device *next;                      /* in the registry */
@@ -60,6 +69,7 @@ struct um_device {
     um_pending_free *pending; /* a queue, oldest first: pending_first .. pending_count - 1 */
     int64_t pending_first, pending_count, pending_capacity;
     uint64_t pending_bytes;
+    um_pool pool;
 
     um_fallback fallback; /* under mutex */
     _Atomic uint64_t fallback_count;
@@ -160,8 +170,20 @@ void um_fallback_release(um_stream *stream);
 bool um_memory_holds(um_device *device, um_ptr first, uint64_t size_bytes);
 /* Frees what is pending and done; with `wait` all of it. */
 void um_memory_reclaim(um_device *device, bool wait);
+/* um_free_async without an event: done for other streams only when the stream has no work at all.
+ * May be called while another thread uses the stream. */
+um_status um_free_behind(um_stream *stream, um_ptr ptr);
 /* Everything still allocated. The device has no stream any more. */
 void um_memory_release(um_device *device);
+
+/* ---- pool.c --------------------------------------------------------------------------------- */
+
+/* The block, of um_memmap_owner, is idle once `freed` is done. */
+void um_pool_take_back(um_device *device, um_pool_block *block, um_event freed);
+/* Frees idle blocks, waiting for their streams, until the pool has no more than that. */
+void um_pool_shrink(um_device *device, uint64_t keep_bytes);
+/* A block (or NULL) whose memory is gone. */
+void um_pool_forget(um_pool_block *block);
 
 /* ---- stream.c ------------------------------------------------------------------------------- */
 

@@ -82,7 +82,7 @@ static void validate_close(um_backend_device *d)
 {
     um_ptr ptr;
     int64_t left = 0;
-    while (um_memmap_take_any(&d->map, &ptr)) left++;
+    while (um_memmap_take_any(&d->map, &ptr, NULL)) left++;
     if (left > 0 || d->stream_count > 0) {
         um_log_write(UM_LOG_ERROR, "%s: validate: closed with %lld allocations and %lld streams",
                      d->name, (long long)left, (long long)d->stream_count);

@@ -6,10 +6,11 @@
 struct um_memmap_node {
     um_memmap_node *left, *right;
     um_ptr base;
-    uint64_t size_bytes, priority;
+    uint64_t size_bytes, room_bytes; /* what is in use of it, and what it was made with */
+    uint64_t priority;
+    void *owner;
+    bool is_dead;
 };
-
-static uint64_t extent(const um_memmap_node *node) { return UM_MAX(node->size_bytes, 1); }
 
 /* The last node with base <= ptr, or NULL. */
 static const um_memmap_node *floor_node(const um_memmap *map, um_ptr ptr)
@@ -63,16 +64,16 @@ static void merge(um_memmap_node **out, um_memmap_node *below, um_memmap_node *a
 um_status um_memmap_insert(um_memmap *map, um_ptr base, uint64_t size_bytes)
 {
     const um_memmap_node *before = floor_node(map, base + (UM_MAX(size_bytes, 1) - 1));
-    if (before && (before->base >= base || base - before->base < extent(before))) {
+    if (before && (before->base >= base || base - before->base < before->room_bytes)) {
         return UM_FAIL(UM_INTERNAL,
                        "memory map: %llu bytes at 0x%llx overlap the live %llu bytes at 0x%llx",
                        (unsigned long long)size_bytes, (unsigned long long)base,
-                       (unsigned long long)before->size_bytes, (unsigned long long)before->base);
+                       (unsigned long long)before->room_bytes, (unsigned long long)before->base);
     }
     um_memmap_node *node = um_mem_alloc(sizeof *node);
     if (!node) return UM_FAIL(UM_OUT_OF_MEMORY, "memory map: no memory for an entry");
-    node->base = base;
-    node->size_bytes = size_bytes;
+    *node = (um_memmap_node){
+        .base = base, .size_bytes = size_bytes, .room_bytes = UM_MAX(size_bytes, 1)};
     node->priority = um_hash(&base, sizeof base, 0);
     um_memmap_node **link = &map->root;
     while (*link && (*link)->priority >= node->priority) {
@@ -86,7 +87,7 @@ um_status um_memmap_insert(um_memmap *map, um_ptr base, uint64_t size_bytes)
 bool um_memmap_find(const um_memmap *map, um_ptr ptr, um_ptr *base, uint64_t *size_bytes)
 {
     const um_memmap_node *node = floor_node(map, ptr);
-    if (!node || ptr - node->base >= extent(node)) {
+    if (!node || node->is_dead || ptr - node->base >= UM_MAX(node->size_bytes, 1)) {
         *base = 0;
         *size_bytes = 0;
         return false;
@@ -109,9 +110,32 @@ bool um_memmap_remove(um_memmap *map, um_ptr base)
     return true;
 }
 
-bool um_memmap_take_any(um_memmap *map, um_ptr *base)
+static um_memmap_node *find_start(const um_memmap *map, um_ptr base)
+{
+    um_memmap_node *node = map->root;
+    while (node && node->base != base) node = node->base < base ? node->right : node->left;
+    return node;
+}
+
+void um_memmap_set(um_memmap *map, um_ptr base, uint64_t size_bytes, void *owner, bool is_alive)
+{
+    um_memmap_node *node = find_start(map, base);
+    if (!node) return;
+    node->size_bytes = UM_MIN(size_bytes, node->room_bytes);
+    node->owner = owner;
+    node->is_dead = !is_alive;
+}
+
+void *um_memmap_owner(const um_memmap *map, um_ptr base)
+{
+    const um_memmap_node *node = find_start(map, base);
+    return node && !node->is_dead ? node->owner : NULL;
+}
+
+bool um_memmap_take_any(um_memmap *map, um_ptr *base, void **owner)
 {
     if (!map->root) return false;
     *base = map->root->base;
+    if (owner) *owner = map->root->owner;
     return um_memmap_remove(map, *base);
 }

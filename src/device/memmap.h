@@ -16,11 +16,16 @@ typedef struct um_memmap {
 /* A range of size 0 takes one address. OUT_OF_MEMORY; INTERNAL: it overlaps a range that is there.
  */
 um_status um_memmap_insert(um_memmap *map, um_ptr base, uint64_t size_bytes);
-/* The range that holds ptr. */
+/* Of the range that starts there: another size, no larger than at first; what it is a part of, for
+ * the caller; and whether it is to be found. New ranges have NULL, and are. */
+void um_memmap_set(um_memmap *map, um_ptr base, uint64_t size_bytes, void *owner, bool is_alive);
+/* The owner of the range that starts there and is alive, or NULL. */
+void *um_memmap_owner(const um_memmap *map, um_ptr base);
+/* The range that holds ptr and is alive. */
 bool um_memmap_find(const um_memmap *map, um_ptr ptr, um_ptr *base, uint64_t *size_bytes);
 /* false: no range starts there. */
 bool um_memmap_remove(um_memmap *map, um_ptr base);
-/* Takes some range out; false: none is left. */
-bool um_memmap_take_any(um_memmap *map, um_ptr *base);
+/* Takes some range out, alive or not; false: none is left. owner may be NULL. */
+bool um_memmap_take_any(um_memmap *map, um_ptr *base, void **owner);
 
 #endif

@@ -84,25 +84,34 @@ static bool add_pending(um_device *device, um_pending_free item)
 void um_memory_release(um_device *device)
 {
     um_ptr ptr;
+    void *block;
     um_memory_reclaim(device, true);
-    while (um_memmap_take_any(&device->map, &ptr)) {
+    while (um_memmap_take_any(&device->map, &ptr, &block)) {
         device->driver.table->free(device->driver.device, ptr);
+        um_pool_forget(block);
     }
     um_mem_free(device->pending);
 }
 
 /* ---- allocating and freeing ----------------------------------------------------------------- */
 
-/* When memory is short, what waits to be freed may be enough. */
+static bool something_is_idle(um_device *device)
+{
+    um_mutex_lock(&device->mutex);
+    bool some = device->pending_first < device->pending_count || device->pool.idle_bytes > 0;
+    um_mutex_unlock(&device->mutex);
+    return some;
+}
+
+/* When memory is short, what waits to be freed and what the pool keeps may be enough. */
 static um_status backend_alloc(um_device *device, uint64_t size_bytes, um_ptr *out)
 {
     um_driver driver = device->driver;
-    um_pending_free item;
     um_error saved = *um_last_error();
     um_status status = driver.table->alloc(driver.device, size_bytes, out);
-    if (status != UM_OUT_OF_MEMORY || !oldest_pending(device, &item)) return status;
-    if (um_in_callback()) return status;
+    if (status != UM_OUT_OF_MEMORY || um_in_callback() || !something_is_idle(device)) return status;
     um_memory_reclaim(device, true);
+    um_pool_shrink(device, 0);
     um_fail_again(&saved);
     return driver.table->alloc(driver.device, size_bytes, out);
 }
@@ -130,13 +139,20 @@ um_status um_alloc(um_device *device, uint64_t size_bytes, um_ptr *out)
     return UM_OK;
 }
 
-/* Takes ptr out of the map: from here on it is dead for everybody. */
-static um_status unmap(um_device *device, um_ptr ptr, uint64_t *size_bytes, const char *who)
+/* Takes ptr out of the map: from here on it is dead for everybody. *block: what it is of the pool.
+ */
+static um_status unmap(um_device *device, um_ptr ptr, uint64_t *size_bytes, um_pool_block **block,
+                       const char *who)
 {
     um_ptr base;
     um_mutex_lock(&device->mutex);
     bool found = um_memmap_find(&device->map, ptr, &base, size_bytes);
-    if (found && base == ptr) um_memmap_remove(&device->map, ptr);
+    *block = um_memmap_owner(&device->map, ptr);
+    if (*block) {
+        um_memmap_set(&device->map, ptr, 0, *block, false);
+    } else if (found && base == ptr) {
+        um_memmap_remove(&device->map, ptr);
+    }
     um_mutex_unlock(&device->mutex);
     if (!found) {
         return UM_FAIL(UM_INVALID_ARGUMENT, "%s: 0x%llx is in no live allocation of %s", who,
@@ -156,32 +172,55 @@ um_status um_free(um_device *device, um_ptr ptr)
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_free: device is NULL");
     UM_TRY(um_may_wait("um_free"));
     uint64_t size_bytes;
-    UM_TRY(unmap(device, ptr, &size_bytes, "um_free"));
+    um_pool_block *block;
+    UM_TRY(unmap(device, ptr, &size_bytes, &block, "um_free"));
     um_error saved = *um_last_error();
     if (um_streams_synchronize(device) != UM_OK) um_fail_again(&saved); /* theirs to tell */
-    device->driver.table->free(device->driver.device, ptr);
+    if (block) {
+        um_pool_take_back(device, block, (um_event){0});
+    } else {
+        device->driver.table->free(device->driver.device, ptr);
+    }
     um_memory_reclaim(device, false);
     return UM_OK;
+}
+
+static um_status free_after(um_stream *stream, um_ptr ptr, um_event event)
+{
+    um_device *device = stream->device;
+    um_pending_free item = {.ptr = ptr, .event = event};
+    um_pool_block *block;
+    UM_TRY(unmap(device, ptr, &item.size_bytes, &block, "um_free_async"));
+    if (block) {
+        um_pool_take_back(device, block, event);
+        return UM_OK;
+    }
+    um_error saved = *um_last_error();
+    if (add_pending(device, item)) {
+        if (pending_is_much(device)) um_memory_reclaim(device, false);
+        return UM_OK;
+    }
+    /* No memory to keep it. */
+    um_fail_again(&saved);
+    (void)um_event_is_done(event, true);
+    device->driver.table->free(device->driver.device, ptr);
+    return UM_OK;
+}
+
+um_status um_free_behind(um_stream *stream, um_ptr ptr)
+{
+    return free_after(stream, ptr, (um_event){stream->id, UINT64_MAX});
 }
 
 um_status um_free_async(um_stream *stream, um_ptr ptr)
 {
     if (ptr == 0) return UM_OK;
     if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "um_free_async: stream is NULL");
-    um_device *device = stream->device;
-    um_pending_free item = {.ptr = ptr};
-    UM_TRY(unmap(device, ptr, &item.size_bytes, "um_free_async"));
+    um_event event;
     um_error saved = *um_last_error();
-    if (um_record(stream, &item.event) == UM_OK && add_pending(device, item)) {
-        if (pending_is_much(device)) um_memory_reclaim(device, false);
-        return UM_OK;
-    }
-    /* No event, or no memory to keep it: wait here instead. */
-    um_status unheard = um_synchronize(stream);
-    (void)unheard;
+    if (um_record(stream, &event) == UM_OK) return free_after(stream, ptr, event);
     um_fail_again(&saved);
-    device->driver.table->free(device->driver.device, ptr);
-    return UM_OK;
+    return um_free_behind(stream, ptr);
 }
 
 um_status um_ptr_resolve(um_device *device, um_ptr ptr, um_ptr *base, uint64_t *size_bytes)

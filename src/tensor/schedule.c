@@ -79,7 +79,7 @@ static um_status input_view(um_context *context, um_tensor *x, um_view *out)
 /* Whether this node's result may take the buffer over: nobody else can see it. */
 static bool owns_buffer(um_tensor *x)
 {
-    return x->kind == UM_NODE_LEAF && x->buffer->size_bytes > 0 &&
+    return x->kind == UM_NODE_LEAF && x->buffer->is_own &&
            atomic_load_explicit(&x->refs, memory_order_relaxed) == 1 &&
            atomic_load_explicit(&x->buffer->refs, memory_order_relaxed) == 1;
 }

@@ -27,8 +27,7 @@ typedef struct um_buffer {
     atomic_int refs;
     um_context *context;
     um_ptr ptr;
-    uint64_t size_bytes; /* of the allocation; 0: borrowed memory (um_wrap), never recycled */
-    struct um_buffer *next;
+    bool is_own; /* else borrowed memory (um_wrap) */
 } um_buffer;
 
 /* Work whose results are lost to an asynchronous failure: sequence numbers first + 1 .. last. */
@@ -37,25 +36,19 @@ typedef struct um_lost_span {
     um_error error;
 } um_lost_span;
 
-enum { UM_SIZE_CLASSES = 256 };
-
 /* One per device, made with its first tensor and gone with the device. All tensor work of a device
  * goes through one stream, so a buffer may be handed on as soon as its last user is in the stream.
  */
 struct um_context {
     um_device *device; /* borrowed: the device owns the context */
     um_stream *stream;
-    um_mutex lock;       /* held while a schedule runs; guards everything but the pool */
+    um_mutex lock;       /* held while a schedule runs; guards everything */
     uint64_t sequence;   /* counts runs of ops and writes */
     uint64_t known_good; /* everything up to here is known to have worked */
     um_lost_span *lost;
     int64_t lost_count, lost_capacity;
     um_tensor **order; /* the schedule under way; kept, so that a warm one allocates nothing */
     int64_t order_count, order_capacity;
-
-    um_mutex pool_lock;
-    um_buffer *free_lists[UM_SIZE_CLASSES];
-    uint64_t live_bytes, pooled_bytes;
 };
 
 um_status um_context_get(um_device *device, um_context **out);
