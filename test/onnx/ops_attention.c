@@ -36,7 +36,10 @@ static um_view grouped(run *r, um_view x, int64_t heads)
  */
 
 typedef struct attention {
-    um_view q, k, v, mask; /* the mask [B or 1, H or 1, S, T]; rank 0: none */
+    um_view q, k, v;
+    um_view mask;           /* all that hides a key: [B or 1, H or 1, S, T]; rank 0: none */
+    um_view given, lengths; /* as the op takes them, with `causal` */
+    int32_t causal;
     double scale, softcap;
     um_dtype precision;
 } attention;
@@ -75,18 +78,36 @@ static um_view causal_mask(run *r, int64_t queries, int64_t keys)
     return m2(r, UM_OP_LE, j, add(r, expand(r, i, 4, (const int64_t[]){1, 1, queries, 1}), offset));
 }
 
-static um_view full_mask(run *r, const attention *a)
+static um_view mask_to_scores(run *r, um_view mask, const attention *a)
 {
-    int64_t queries = size(&a->q, 2), keys = size(&a->k, 2);
-    um_view mask = {0};
-    if (has_in(r, 3)) mask = whole_mask(r, in(r, 3), keys);
-    if (attr_int(r, "is_causal", 0)) mask = both_masks(r, mask, causal_mask(r, queries, keys));
+    if (mask.rank == 0) return mask;
+    int64_t shape[] = {size(&mask, 0), size(&mask, 1), size(&a->q, 2), size(&a->k, 2)};
+    return expand(r, mask, 4, shape);
+}
+
+/* A past that is not all that the new keys follow leaves causal order to the mask. */
+static void set_masks(run *r, attention *a)
+{
+    int64_t queries = size(&a->q, 2), keys = size(&a->k, 2), past = 0;
+    um_view mask = {0}, given = {0};
+    if (has_in(r, 3)) mask = given = whole_mask(r, in(r, 3), keys);
+    if (has_in(r, 4)) past = size(&r->in[4].view, 2);
+    if (attr_int(r, "is_causal", 0)) {
+        mask = both_masks(r, mask, causal_mask(r, queries, keys));
+        if (has_in(r, 6) || past + queries == keys)
+            a->causal = UM_CAUSAL_BOTTOM_RIGHT;
+        else if (past == 0)
+            a->causal = UM_CAUSAL_TOP_LEFT;
+        else
+            given = mask;
+    }
     if (has_in(r, 6)) {
-        um_view valid = m2(r, UM_OP_LT, arange(r, UM_I64, keys), along(r, in(r, 6), 0, 4));
+        a->lengths = in(r, 6);
+        um_view valid = m2(r, UM_OP_LT, arange(r, UM_I64, keys), along(r, a->lengths, 0, 4));
         mask = both_masks(r, mask, valid);
     }
-    if (mask.rank == 0) return mask;
-    return expand(r, mask, 4, (const int64_t[]){size(&mask, 0), size(&mask, 1), queries, keys});
+    a->mask = mask_to_scores(r, mask, a);
+    a->given = mask_to_scores(r, given, a);
 }
 
 /* The scores after the product (0), the softcap (1), the mask (2) or the softmax (3). */
@@ -111,16 +132,17 @@ static um_view scores_after(run *r, const attention *a, int64_t stage)
     return cast(r, where(r, empty, num(r, s.dtype, 0), s), a->q.dtype);
 }
 
+/* The op itself. What it has a word for, causal order and the keys' lengths, is not in its mask. */
 static um_view attend(run *r, const attention *a)
 {
-    um_op op = {.id = UM_OP_ATTENTION, .in_count = a->mask.rank ? 4 : 3};
-    op.attrs.attention.scale = a->scale;
-    op.attrs.attention.softcap = a->softcap;
-    op.in[0] = a->q;
-    op.in[1] = a->k;
-    op.in[2] = a->v;
-    op.in[3] = a->mask;
-    return run_op(r, &op);
+    um_attention_desc desc = {.scale = a->scale, .softcap = a->softcap, .causal = a->causal};
+    um_attention_inputs inputs = {.q = &a->q, .k = &a->k, .v = &a->v};
+    if (a->given.rank) inputs.mask = &a->given;
+    if (a->lengths.rank) inputs.key_lengths = &a->lengths;
+    int64_t shape[] = {size(&a->q, 0), size(&a->q, 1), size(&a->q, 2), size(&a->v, 3)};
+    um_view y = fresh(r, a->q.dtype, 4, shape);
+    if (!r->failed) run_ok(r, um_attention_forward(r->stream, &desc, &inputs, &y, NULL));
+    return y;
 }
 
 void on_attention(run *r, um_op_id id)
@@ -132,7 +154,7 @@ void on_attention(run *r, um_op_id id)
     a.v = split_heads(r, in(r, 2), heads);
     if (has_in(r, 4)) a.k = concat(r, 2, 2, (const um_view[]){in(r, 4), a.k});
     if (has_in(r, 5)) a.v = concat(r, 2, 2, (const um_view[]){in(r, 5), a.v});
-    a.mask = full_mask(r, &a);
+    set_masks(r, &a);
     a.scale = (double)attr_float(r, "scale", 0);
     if (a.scale == 0) a.scale = 1 / sqrt((double)UM_MAX(size(&a.q, 3), 1));
     a.softcap = (double)attr_float(r, "softcap", 0);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MAX_BYTES = 1 << 28 }; /* of a tensor: no case has one of more than some megabytes */
+
 struct run_block {
     struct run_block *next;
     um_ptr ptr;
@@ -164,9 +166,10 @@ um_view fresh(run *r, um_dtype dtype, int32_t rank, const int64_t *shape)
     if (r->failed || !run_ok(r, um_view_make(0, dtype, rank, shape, &view)) ||
         !run_ok(r, um_dtype_size(dtype, um_view_count(&view), &bytes)))
         return nothing();
+    if (bytes > MAX_BYTES) run_refuse(r, "a tensor of %zu bytes", bytes);
     struct run_block *block = onnx_alloc(r->arena, 1, sizeof *block);
     if (!block) run_refuse(r, "no memory");
-    if (!block || !run_ok(r, um_alloc(r->device, bytes, &view.ptr))) return nothing();
+    if (r->failed || !run_ok(r, um_alloc(r->device, bytes, &view.ptr))) return nothing();
     block->ptr = view.ptr;
     block->next = r->blocks;
     r->blocks = block;
