@@ -4,50 +4,51 @@
 
 #include <string.h>
 
-/* (x - mean) / sqrt(var + eps) over axes, all kept; NULL: not wanted. */
-static um_view standardize(run *r, um_view x, uint32_t axes, double eps, um_view *mean,
-                           um_view *inverse)
-{
-    um_view m = reduce(r, UM_OP_MEAN, x, axes, true), v = reduce(r, UM_OP_VAR, x, axes, true);
-    um_view i = m1(r, UM_OP_RSQRT, addc(r, v, eps));
-    if (mean) *mean = m;
-    if (inverse) *inverse = i;
-    return mul(r, sub(r, x, m), i);
-}
-
-static uint32_t axes_from(int32_t first, int32_t rank)
-{
-    uint32_t bits = 0;
-    for (int32_t d = first; d < rank; d++) bits |= 1u << d;
-    return bits;
-}
-
 static double epsilon(const run *r) { return (double)attr_float(r, "epsilon", 1e-5f); }
 
-/* y * scale + bias where they are there. */
-static um_view affine(run *r, um_view y, int32_t scale_at, int32_t bias_at, int32_t channels)
+/* The views of a call whose x, scale and bias are inputs 0, 1 and 2; they live in `room`. */
+typedef struct norm_room {
+    um_view x, w, b, y, mean, inverse;
+} norm_room;
+
+static um_norm_views norm_views(run *r, norm_room *room, int32_t rank, const int64_t *shape)
 {
-    if (has_in(r, scale_at)) {
-        um_view scale = in(r, scale_at);
-        y = mul(r, y, channels ? along(r, scale, channels, y.rank) : scale);
-    }
-    if (has_in(r, bias_at)) {
-        um_view bias = in(r, bias_at);
-        y = add(r, y, channels ? along(r, bias, channels, y.rank) : bias);
-    }
-    return y;
+    *room = (norm_room){.x = in(r, 0)};
+    room->y = fresh(r, room->x.dtype, room->x.rank, room->x.shape);
+    um_norm_views v = {.x = &room->x, .y = &room->y};
+    if (has_in(r, 1)) room->w = expand(r, in(r, 1), rank, shape), v.w = &room->w;
+    if (has_in(r, 2)) room->b = expand(r, in(r, 2), rank, shape), v.b = &room->b;
+    return v;
+}
+
+/* Statistics are f32, of f64 f64. */
+static void want_statistics(run *r, norm_room *room, um_norm_views *v, int32_t rank,
+                            const int64_t *shape)
+{
+    um_dtype dtype = room->x.dtype == UM_F64 ? UM_F64 : UM_F32;
+    room->mean = fresh(r, dtype, rank, shape);
+    room->inverse = fresh(r, dtype, rank, shape);
+    v->mean = &room->mean;
+    v->inverse = &room->inverse;
 }
 
 void on_layer_norm(run *r, um_op_id id)
 {
     (void)id;
-    um_view x = in(r, 0), mean, inverse;
+    um_view x = in(r, 0);
     int32_t axis = axis_of(r, attr_int(r, "axis", -1), x.rank);
-    um_view wide = widen(r, x);
-    um_view y = standardize(r, wide, axes_from(axis, x.rank), epsilon(r), &mean, &inverse);
-    out(r, 0, affine(r, cast(r, y, x.dtype), 1, 2, 0));
-    out(r, 1, mean);
-    out(r, 2, inverse);
+    um_norm_desc desc = {.eps = epsilon(r), .dims = x.rank - axis};
+    norm_room room;
+    um_norm_views v = norm_views(r, &room, x.rank - axis, x.shape + axis);
+    want_statistics(r, &room, &v, axis, x.shape);
+    if (r->failed || !run_ok(r, um_layer_norm_forward(r->stream, &desc, &v))) return;
+    for (int32_t d = axis; d < x.rank; d++) {
+        room.mean = unsqueeze(r, room.mean, room.mean.rank);
+        room.inverse = unsqueeze(r, room.inverse, room.inverse.rank);
+    }
+    out(r, 0, room.y);
+    out(r, 1, room.mean);
+    out(r, 2, room.inverse);
 }
 
 /* Over the axes from `axis` on, taken as one. */
@@ -63,25 +64,57 @@ void on_rms_norm(run *r, um_op_id id)
     out(r, 0, reshape(r, run_op(r, &op), x.rank, x.shape));
 }
 
+/* Before opset 21 scale and bias are those of groups. */
 void on_group_norm(run *r, um_op_id id)
 {
     (void)id;
-    um_view x = in(r, 0);
-    int64_t groups = attr_int(r, "num_groups", 1), n = size(&x, 0), c = size(&x, 1);
-    if (groups < 1 || r->failed || c % groups) run_refuse(r, "GroupNormalization: the groups");
+    int64_t groups = attr_int(r, "num_groups", 1), c = size(&r->in[0].view, 1);
+    if (groups < 1 || groups > INT32_MAX || c % groups) run_refuse(r, "GroupNormalization: groups");
     if (r->failed) return;
-    int64_t rest = UM_MAX(um_view_count(&x), 1) / UM_MAX(n * groups, 1);
-    um_view y = reshape(r, x, 3, (const int64_t[]){n, groups, rest});
-    y = standardize(r, y, 1u << 2, epsilon(r), NULL, NULL);
-    out(r, 0, affine(r, reshape(r, y, x.rank, x.shape), 1, 2, 1));
+    for (int32_t i = 1; r->opset < 21 && i < 3 && has_in(r, i); i++) {
+        int64_t each[] = {groups, c / groups};
+        um_view of_channels = expand(r, unsqueeze(r, in(r, i), 1), 2, each);
+        r->in[i].view = reshape(r, of_channels, 1, &c);
+    }
+    um_norm_desc desc = {.eps = epsilon(r), .groups = (int32_t)groups};
+    norm_room room;
+    um_norm_views v = norm_views(r, &room, 1, &c);
+    if (!r->failed) run_ok(r, um_group_norm_forward(r->stream, &desc, &v));
+    out(r, 0, room.y);
 }
 
 void on_instance_norm(run *r, um_op_id id)
 {
     (void)id;
-    um_view x = in(r, 0);
-    um_view y = standardize(r, x, axes_from(2, x.rank), epsilon(r), NULL, NULL);
-    out(r, 0, affine(r, y, 1, 2, 1));
+    um_norm_desc desc = {.eps = epsilon(r)};
+    norm_room room;
+    um_norm_views v = norm_views(r, &room, 1, &r->in[0].view.shape[1]);
+    if (!r->failed) run_ok(r, um_instance_norm_forward(r->stream, &desc, &v));
+    out(r, 0, room.y);
+}
+
+/* Inputs x, scale, bias, mean, var. Training: of the batch, and the running ones come out. */
+void on_batch_norm(run *r, um_op_id id)
+{
+    (void)id;
+    um_norm_desc desc = {.eps = epsilon(r), .momentum = (double)attr_float(r, "momentum", 0.9f)};
+    desc.training = attr_int(r, "training_mode", 0) != 0;
+    um_view mean = in(r, 3), var = in(r, 4), new_mean, new_var;
+    norm_room room;
+    um_norm_views v = norm_views(r, &room, 1, &r->in[0].view.shape[1]);
+    v.old_mean = &mean;
+    v.old_var = &var;
+    if (desc.training) {
+        want_statistics(r, &room, &v, 1, mean.shape);
+        new_mean = fresh(r, mean.dtype, 1, mean.shape);
+        new_var = fresh(r, var.dtype, 1, var.shape);
+        v.new_mean = &new_mean;
+        v.new_var = &new_var;
+        out(r, 1, new_mean);
+        out(r, 2, new_var);
+    }
+    if (!r->failed) run_ok(r, um_batch_norm_forward(r->stream, &desc, &v));
+    out(r, 0, room.y);
 }
 
 void on_mean_variance_norm(run *r, um_op_id id)
@@ -90,27 +123,9 @@ void on_mean_variance_norm(run *r, um_op_id id)
     um_view x = in(r, 0);
     ints axes = attr_ints(r, "axes");
     uint32_t bits = axes.count ? axes_of(r, &axes, x.rank) : 1u | 1u << 2 | 1u << 3;
-    out(r, 0, standardize(r, x, bits, 1e-9, NULL, NULL));
-}
-
-/* Inputs x, scale, bias, mean, var. Training: of the batch, and the running ones come out. */
-void on_batch_norm(run *r, um_op_id id)
-{
-    (void)id;
-    um_view x = in(r, 0), mean = in(r, 3), var = in(r, 4), y;
-    if (attr_int(r, "training_mode", 0)) {
-        uint32_t axes = axes_from(2, x.rank) | 1;
-        double keep = (double)attr_float(r, "momentum", 0.9f);
-        um_view m = reduce(r, UM_OP_MEAN, x, axes, false);
-        um_view v = reduce(r, UM_OP_VAR, x, axes, false);
-        out(r, 1, add(r, mulc(r, mean, keep), mulc(r, m, 1 - keep)));
-        out(r, 2, add(r, mulc(r, var, keep), mulc(r, v, 1 - keep)));
-        y = standardize(r, x, axes, epsilon(r), NULL, NULL);
-    } else {
-        um_view inverse = m1(r, UM_OP_RSQRT, addc(r, var, epsilon(r)));
-        y = mul(r, sub(r, x, along(r, mean, 1, x.rank)), along(r, inverse, 1, x.rank));
-    }
-    out(r, 0, affine(r, y, 1, 2, 1));
+    um_view off = sub(r, x, reduce(r, UM_OP_MEAN, x, bits, true));
+    um_view deviation = m1(r, UM_OP_SQRT, reduce(r, UM_OP_VAR, x, bits, true));
+    out(r, 0, quo(r, off, addc(r, deviation, 1e-9)));
 }
 
 /* x / (bias + alpha / size * sum of x^2 over the nearest `size` channels)^beta */
