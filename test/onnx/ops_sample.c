@@ -1,5 +1,5 @@
 /* test/onnx/ops_sample.c: values between the elements of an image: GridSample, AffineGrid,
- * DeformConv. Letters: N images, C channels, P points, A axes. */
+ * DeformConv, RoiAlign. Letters: N images, C channels, P points, A axes. */
 #include "base/base.h"
 #include "handlers.h"
 
@@ -27,15 +27,10 @@ static um_view reflect(run *r, um_view x, double low, double high)
 
 static um_view into_image(run *r, const sampler *s, um_view at, int64_t n)
 {
-    um_view last = num(r, at.dtype, (double)(n - 1));
-    if (strcmp(s->padding, "reflection") == 0)
-        at =
-            s->corners ? reflect(r, at, 0, (double)(n - 1)) : reflect(r, at, -0.5, (double)n - 0.5);
-    else if (strcmp(s->padding, "border") != 0)
-        return at;
-    return s->taps == 1 || strcmp(s->padding, "border") == 0
-               ? m3(r, UM_OP_CLAMP, at, num(r, at.dtype, 0), last)
-               : at;
+    double last = (double)(n - 1), far = s->corners ? 0 : 0.5;
+    if (strcmp(s->padding, "reflection") == 0) return reflect(r, at, -far, last + far);
+    if (strcmp(s->padding, "border") != 0) return at;
+    return m3(r, UM_OP_CLAMP, at, num(r, at.dtype, 0), num(r, at.dtype, last));
 }
 
 /* Along one axis: for each tap of each point the element's index and its weight. */
@@ -50,7 +45,6 @@ static void axis_taps(run *r, const sampler *s, um_view at, int64_t n, um_view *
         um_view place = addc(r, first, tap - (s->taps == 4));
         um_view d = m1(r, UM_OP_ABS, sub(r, at, place));
         um_view w = s->taps == 4 ? cubic_weights(r, d, -0.75) : addc(r, mulc(r, d, -1), 1);
-        if (s->taps == 1) w = addc(r, mulc(r, w, 0), 1);
         um_view inside = m3(r, UM_OP_CLAMP, place, zero, last);
         if (strcmp(s->padding, "zeros") == 0)
             w = where(r, m2(r, UM_OP_EQ, inside, place), w, zero);
