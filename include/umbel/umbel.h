@@ -6,6 +6,7 @@
 #include <umbel/base.h>
 #include <umbel/compute.h>
 #include <umbel/device.h>
+#include <umbel/graph.h>
 #include <umbel/kernel.h>
 #include <umbel/layer.h>
 #include <umbel/llm.h>

@@ -139,6 +139,7 @@ static um_status fail_at(int64_t index, int64_t count)
 static um_status run_here(um_stream *stream, int64_t count, const um_op *const *ops)
 {
     if (count == 0) return UM_OK;
+    if (stream->capture) return um_capture_ops(stream, count, ops, true);
     const um_backend *table = stream->device->driver.table;
     if (count == 1) return table->enqueue(stream->handle, ops[0]);
     return um_table_enqueue_batch(table, stream->handle, count, ops);

@@ -88,6 +88,9 @@ struct um_stream {
     bool device_owned;
     um_fallback_lane *lanes; /* of who uses the stream */
     int64_t lane_count, lane_capacity;
+    struct um_graph *capture; /* what it is asked becomes a part of, or NULL */
+    void *room;               /* of launches */
+    size_t room_bytes;
     /* under the mutex in stream.c */
     int32_t refs; /* the owner's, and one for each call that found it by id */
     um_stream *bucket_next;
@@ -184,6 +187,21 @@ void um_pool_take_back(um_device *device, um_pool_block *block, um_event freed);
 void um_pool_shrink(um_device *device, uint64_t keep_bytes);
 /* A block (or NULL) whose memory is gone. */
 void um_pool_forget(um_pool_block *block);
+
+/* ---- capture.c: for a stream that captures --------------------------------------------------- */
+
+/* What was asked has been checked. here: by the device itself; then several are a batch. */
+um_status um_capture_ops(um_stream *stream, int64_t count, const um_op *const *ops, bool here);
+um_status um_capture_copy(um_stream *stream, um_copy_kind kind, um_ptr dst, um_ptr src,
+                          uint64_t size_bytes);
+um_status um_capture_fill(um_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
+                          uint32_t pattern_bytes);
+um_status um_capture_write(um_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes);
+um_status um_capture_call(um_stream *stream, um_stream_fn fn, void *user);
+/* INVALID_ARGUMENT: it does capture. */
+um_status um_not_capturing(um_stream *stream, const char *who);
+/* Throws away what it has. */
+void um_capture_drop(um_stream *stream);
 
 /* ---- stream.c ------------------------------------------------------------------------------- */
 

@@ -114,6 +114,7 @@ um_status um_enqueue(um_stream *stream, const um_op *op)
     }
     UM_TRY(um_dispatch_check(stream, op, &runner));
     if (runner == UM_RUNS_NOWHERE) return UM_OK;
+    if (stream->capture) return um_capture_ops(stream, 1, &op, runner == UM_RUNS_HERE);
     if (runner != UM_RUNS_HERE) return um_fallback_run(stream, runner, op);
     return stream->device->driver.table->enqueue(stream->handle, op);
 }

@@ -258,7 +258,8 @@ static void turn(const move *m, um_view *views, int32_t count)
 
 static um_status run_there(const move *m, const um_op *op)
 {
-    um_op there = *op;
+    um_op there; /* *op may end behind its last input */
+    memcpy(&there, op, offsetof(um_op, in) + (size_t)op->in_count * sizeof op->in[0]);
     turn(m, there.in, there.in_count);
     turn(m, there.out, there.out_count);
     um_driver driver = m->lane->device->driver;

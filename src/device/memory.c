@@ -216,6 +216,7 @@ um_status um_free_async(um_stream *stream, um_ptr ptr)
 {
     if (ptr == 0) return UM_OK;
     if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "um_free_async: stream is NULL");
+    UM_TRY(um_not_capturing(stream, "um_free_async"));
     um_event event;
     um_error saved = *um_last_error();
     if (um_record(stream, &event) == UM_OK) return free_after(stream, ptr, event);
@@ -279,6 +280,7 @@ um_status um_write(um_stream *stream, um_ptr dst, const void *src, uint64_t size
     UM_TRY(check_range(stream, dst, size_bytes, "um_write"));
     if (size_bytes == 0) return UM_OK;
     if (!src) return UM_FAIL(UM_INVALID_ARGUMENT, "um_write: src is NULL");
+    if (stream->capture) return um_capture_write(stream, dst, src, size_bytes);
     return stream->device->driver.table->write(stream->handle, dst, src, size_bytes);
 }
 
@@ -286,6 +288,7 @@ um_status um_read(um_stream *stream, void *dst, um_ptr src, uint64_t size_bytes)
 {
     UM_TRY(check_range(stream, src, size_bytes, "um_read"));
     UM_TRY(um_may_wait("um_read"));
+    UM_TRY(um_not_capturing(stream, "um_read"));
     if (size_bytes == 0) return um_synchronize(stream);
     if (!dst) return UM_FAIL(UM_INVALID_ARGUMENT, "um_read: dst is NULL");
     um_status status = stream->device->driver.table->read(stream->handle, dst, src, size_bytes);
@@ -299,6 +302,9 @@ um_status um_copy(um_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes
     UM_TRY(check_range(stream, src, size_bytes, "um_copy: from"));
     if (size_bytes == 0) return UM_OK;
     UM_TRY(check_apart(dst, src, size_bytes, "um_copy"));
+    if (stream->capture) {
+        return um_capture_copy(stream, UM_COPY_DEVICE_TO_DEVICE, dst, src, size_bytes);
+    }
     return stream->device->driver.table->copy(stream->handle, dst, src, size_bytes);
 }
 
@@ -330,6 +336,7 @@ um_status um_copy_async(um_stream *stream, um_copy_kind kind, um_ptr dst, um_ptr
     UM_TRY(
         check_side(device, kind != UM_COPY_DEVICE_TO_HOST, src, size_bytes, "um_copy_async: from"));
     UM_TRY(check_apart(dst, src, size_bytes, "um_copy_async"));
+    if (stream->capture) return um_capture_copy(stream, kind, dst, src, size_bytes);
     if (!table->copy_host) UM_TRY(um_may_wait("um_copy_async"));
     return um_table_copy_host(table, stream->handle, kind, dst, src, size_bytes);
 }
@@ -369,6 +376,7 @@ um_status um_copy_peer(um_stream *stream, um_device *dst_device, um_ptr dst, um_
         return UM_FAIL(UM_INVALID_ARGUMENT, "um_copy_peer: the stream is of %s, not of %s or %s",
                        own->name, dst_device->name, src_device->name);
     }
+    UM_TRY(um_not_capturing(stream, "um_copy_peer"));
     if (dst_device == src_device) return um_copy(stream, dst, src, size_bytes);
     if (size_bytes == 0) return UM_OK;
     UM_TRY(check_memory(dst_device, dst, size_bytes, "um_copy_peer: to"));
@@ -404,6 +412,8 @@ um_status um_fill(um_stream *stream, um_ptr dst, uint64_t size_bytes, const void
     UM_TRY(check_range(stream, dst, size_bytes, "um_fill"));
     if (size_bytes == 0) return UM_OK;
     if (!pattern) return UM_FAIL(UM_INVALID_ARGUMENT, "um_fill: pattern is NULL");
-    return stream->device->driver.table->fill(stream->handle, dst, size_bytes,
-                                              pattern_value(pattern, pattern_bytes), pattern_bytes);
+    uint64_t value = pattern_value(pattern, pattern_bytes);
+    if (stream->capture) return um_capture_fill(stream, dst, size_bytes, value, pattern_bytes);
+    return stream->device->driver.table->fill(stream->handle, dst, size_bytes, value,
+                                              pattern_bytes);
 }

@@ -145,6 +145,7 @@ um_status um_alloc_async(um_stream *stream, uint64_t size_bytes, um_ptr *out)
     if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_alloc_async: out is NULL");
     *out = 0;
     if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "um_alloc_async: stream is NULL");
+    UM_TRY(um_not_capturing(stream, "um_alloc_async"));
     if (size_bytes > INT64_MAX / 2) {
         return UM_FAIL(UM_OUT_OF_MEMORY, "um_alloc_async: no memory for %llu bytes",
                        (ull)size_bytes);

@@ -53,6 +53,7 @@ static void stream_unref(um_stream *stream)
     if (!last) return;
     stream->device->driver.table->stream_destroy(stream->handle);
     um_fallback_release(stream);
+    um_mem_free(stream->room);
     if (!stream->device_owned) um_device_release(stream->device);
     um_mem_free(stream);
 }
@@ -124,6 +125,7 @@ static void wait_quietly(um_stream *stream, uint64_t ticket)
 void um_stream_release(um_stream *stream)
 {
     if (!stream) return;
+    um_capture_drop(stream);
     wait_quietly(stream, UINT64_MAX);
     stream_unref(stream);
 }
@@ -164,6 +166,7 @@ um_status um_stream_callback(um_stream *stream, um_stream_fn fn, void *user)
         return UM_FAIL(UM_INVALID_ARGUMENT, "um_stream_callback: %s is NULL",
                        stream ? "fn" : "stream");
     }
+    if (stream->capture) return um_capture_call(stream, fn, user);
     callback *own = um_mem_alloc(sizeof *own);
     if (!own) return UM_FAIL(UM_OUT_OF_MEMORY, "um_stream_callback: no memory to note it");
     *own = (callback){fn, user};
@@ -185,6 +188,7 @@ um_status um_synchronize(um_stream *stream)
 {
     if (!stream) return no_stream("um_synchronize");
     UM_TRY(um_may_wait("um_synchronize"));
+    UM_TRY(um_not_capturing(stream, "um_synchronize"));
     um_status status = stream->device->driver.table->synchronize(stream->handle, UINT64_MAX);
     um_memory_reclaim(stream->device, false);
     return status;
@@ -223,6 +227,7 @@ um_status um_stream_clear_error(um_stream *stream)
 {
     if (!stream) return no_stream("um_stream_clear_error");
     UM_TRY(um_may_wait("um_stream_clear_error"));
+    UM_TRY(um_not_capturing(stream, "um_stream_clear_error"));
     wait_quietly(stream, UINT64_MAX);
     return stream->device->driver.table->clear_error(stream->handle);
 }
@@ -234,6 +239,7 @@ um_status um_record(um_stream *stream, um_event *out)
     if (!out) return UM_FAIL(UM_INVALID_ARGUMENT, "um_record: out is NULL");
     *out = (um_event){0};
     if (!stream) return no_stream("um_record");
+    UM_TRY(um_not_capturing(stream, "um_record"));
     uint64_t ticket;
     UM_TRY(stream->device->driver.table->record(stream->handle, &ticket));
     *out = (um_event){stream->id, ticket};
@@ -243,6 +249,7 @@ um_status um_record(um_stream *stream, um_event *out)
 um_status um_wait(um_stream *stream, um_event event)
 {
     if (!stream) return no_stream("um_wait");
+    UM_TRY(um_not_capturing(stream, "um_wait"));
     if (event.stream_id == stream->id) return UM_OK; /* a stream is in order already */
     um_stream *other = pin(event);
     if (!other) return UM_OK;
