@@ -60,7 +60,9 @@ static um_status make_view(bench_plan *plan, um_view *view)
 
 static um_status make_views(bench_plan *plan, um_op *op)
 {
-    um_status status = make_view(plan, &op->out[0]);
+    um_status status = UM_OK;
+    for (int32_t k = 0; status == UM_OK && k < op->out_count; k++)
+        status = make_view(plan, &op->out[k]);
     for (int32_t k = 0; status == UM_OK && k < op->in_count; k++)
         status = make_view(plan, &op->in[k]);
     return status;
@@ -68,7 +70,11 @@ static um_status make_views(bench_plan *plan, um_op *op)
 
 static um_status free_views(bench_plan *plan, const um_op *op)
 {
-    um_status status = um_free(plan->device, op->out[0].ptr);
+    um_status status = UM_OK;
+    for (int32_t k = 0; k < op->out_count; k++) {
+        um_status one = um_free(plan->device, op->out[k].ptr);
+        if (status == UM_OK) status = one;
+    }
     for (int32_t k = 0; k < op->in_count; k++) {
         um_status one = um_free(plan->device, op->in[k].ptr);
         if (status == UM_OK) status = one;

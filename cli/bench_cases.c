@@ -14,10 +14,11 @@ typedef struct bench_row {
     const char *label; /* after op and dtype in the name */
     um_op_id op;
     um_dtype dtype;
-    shape in[3];
+    shape in[6];
     um_attrs attrs;
     um_dtype out_dtype; /* FREE results */
     bool transposed;    /* input 0 is read through a transposed view */
+    int32_t out_count;  /* 0: 1 */
 } bench_row;
 
 #define MATRIX(m, n)                                                                               \
@@ -26,16 +27,28 @@ typedef struct bench_row {
     }
 #define SQUARE(name, type, n)                                                                      \
     {                                                                                              \
-        name, UM_OP_MATMUL, type, {MATRIX(n, n), MATRIX(n, n)}, {.matmul = {1, 0}}, type, false    \
+        name, UM_OP_MATMUL, type, {MATRIX(n, n), MATRIX(n, n)}, {.matmul = {1, 0}}, type, false, 0 \
     }
 #define MANY ((int64_t)16 << 20)
 #define MAP1(op)                                                                                   \
     {                                                                                              \
-        "16M", op, UM_F32, {{1, {MANY}}}, {.map = {0}}, 0, false                                   \
+        "16M", op, UM_F32, {{1, {MANY}}}, {.map = {0}}, 0, false, 0                                \
     }
 #define REDUCE(name, ax)                                                                           \
     {                                                                                              \
-        name, UM_OP_SUM, UM_F32, {MATRIX(4096, 4096)}, {.reduce = {ax, 0, 0}}, 0, false            \
+        name, UM_OP_SUM, UM_F32, {MATRIX(4096, 4096)}, {.reduce = {ax, 0, 0}}, 0, false, 0         \
+    }
+#define ATTENTION(name, type, sq, mask)                                                            \
+    {                                                                                              \
+        name, UM_OP_ATTENTION, type, {HEADS(sq), HEADS(512), HEADS(512)},                          \
+            {.attention = {.causal = mask}}, 0, false, 0                                           \
+    }
+/* The log-sum-exp may be any numbers. */
+#define ATTENTION_BACKWARD(name, type, mask)                                                       \
+    {                                                                                              \
+        name, UM_OP_ATTENTION_BACKWARD, type,                                                      \
+            {HEADS(512), HEADS(512), HEADS(512), HEADS(512), HEADS(512), {3, {1, 8, 512}}},        \
+            {.attention = {.causal = mask}}, 0, false, 3                                           \
     }
 #define HEADS(n)                                                                                   \
     {                                                                                              \
@@ -59,22 +72,25 @@ static const bench_row rows[] = {
      {MATRIX(1, 4096), MATRIX(4096, 4096)},
      {.matmul = {1, 0}},
      UM_F32,
-     false},
+     false,
+     0},
     {"4096x4096x1",
      UM_OP_MATMUL,
      UM_F32,
      {MATRIX(4096, 4096), MATRIX(4096, 1)},
      {.matmul = {1, 0}},
      UM_F32,
-     false},
+     false,
+     0},
     {"64x4096x4096",
      UM_OP_MATMUL,
      UM_F32,
      {MATRIX(64, 4096), MATRIX(4096, 4096)},
      {.matmul = {1, 0}},
      UM_F32,
-     false},
-    {"16M", UM_OP_ADD, UM_F32, {{1, {MANY}}, {1, {MANY}}}, {.map = {0}}, 0, false},
+     false,
+     0},
+    {"16M", UM_OP_ADD, UM_F32, {{1, {MANY}}, {1, {MANY}}}, {.map = {0}}, 0, false, 0},
     MAP1(UM_OP_RELU),
     MAP1(UM_OP_EXP),
     MAP1(UM_OP_TANH),
@@ -83,37 +99,32 @@ static const bench_row rows[] = {
     REDUCE("4096x4096:all", 3),
     REDUCE("4096x4096:rows", 2),
     REDUCE("4096x4096:columns", 1),
-    {"4096x4096", UM_OP_SOFTMAX, UM_F32, {MATRIX(4096, 4096)}, {.axis = {1}}, 0, false},
+    {"4096x4096", UM_OP_SOFTMAX, UM_F32, {MATRIX(4096, 4096)}, {.axis = {1}}, 0, false, 0},
     {"4096x1024",
      UM_OP_RMS_NORM,
      UM_F32,
      {MATRIX(4096, 1024), {1, {1024}}},
      {.norm = {1e-5}},
      0,
-     false},
-    {"h8:s512:d64",
-     UM_OP_ATTENTION,
+     false,
+     0},
+    ATTENTION("h8:s512:d64", UM_F32, 512, UM_CAUSAL_NONE),
+    ATTENTION("h8:s512:d64:causal", UM_F32, 512, UM_CAUSAL_BOTTOM_RIGHT),
+    ATTENTION("h8:s512:d64:decode", UM_F32, 1, UM_CAUSAL_BOTTOM_RIGHT),
+    ATTENTION("h8:s512:d64:causal", UM_F64, 512, UM_CAUSAL_BOTTOM_RIGHT),
+    ATTENTION("h8:s512:d64:causal", UM_F16, 512, UM_CAUSAL_BOTTOM_RIGHT),
+    ATTENTION_BACKWARD("h8:s512:d64", UM_F32, UM_CAUSAL_NONE),
+    ATTENTION_BACKWARD("h8:s512:d64:causal", UM_F32, UM_CAUSAL_BOTTOM_RIGHT),
+    ATTENTION_BACKWARD("h8:s512:d64:causal", UM_F64, UM_CAUSAL_BOTTOM_RIGHT),
+    {"4096x4096:transposed",
+     UM_OP_COPY,
      UM_F32,
-     {HEADS(512), HEADS(512), HEADS(512)},
-     {.attention = {.causal = UM_CAUSAL_NONE}},
-     0,
-     false},
-    {"h8:s512:d64:causal",
-     UM_OP_ATTENTION,
+     {MATRIX(4096, 4096)},
+     {.map = {0}},
      UM_F32,
-     {HEADS(512), HEADS(512), HEADS(512)},
-     {.attention = {.causal = UM_CAUSAL_BOTTOM_RIGHT}},
-     0,
-     false},
-    {"h8:s512:d64:decode",
-     UM_OP_ATTENTION,
-     UM_F32,
-     {HEADS(1), HEADS(512), HEADS(512)},
-     {.attention = {.causal = UM_CAUSAL_BOTTOM_RIGHT}},
-     0,
-     false},
-    {"4096x4096:transposed", UM_OP_COPY, UM_F32, {MATRIX(4096, 4096)}, {.map = {0}}, UM_F32, true},
-    {"16M:to_f16", UM_OP_COPY, UM_F32, {{1, {MANY}}}, {.map = {0}}, UM_F16, false},
+     true,
+     0},
+    {"16M:to_f16", UM_OP_COPY, UM_F32, {{1, {MANY}}}, {.map = {0}}, UM_F16, false, 0},
 };
 
 static double count_bytes(const um_op *op)
@@ -124,8 +135,8 @@ static double count_bytes(const um_op *op)
     return bytes;
 }
 
-/* Multiply-adds count two; a causal mask halves the work. A matrix that is used once, or for one
- * query, is bounded by reading it. */
+/* Multiply-adds count two; a causal mask halves the work; attention is two products, its gradients
+ * are five. A matrix that is used once, or for one query, is bounded by reading it. */
 static void set_work(bench_case *out)
 {
     const um_op *op = &out->op;
@@ -134,8 +145,9 @@ static void set_work(bench_case *out)
     out->limit = f64 ? BENCH_F64_PEAK : BENCH_F32_PEAK;
     if (op->id == UM_OP_MATMUL && a[0] > 1 && b[1] > 1) {
         out->work = 2.0 * (double)a[0] * (double)a[1] * (double)b[1];
-    } else if (op->id == UM_OP_ATTENTION && a[2] > 1) {
-        out->work = 4.0 * (double)(a[0] * a[1] * a[2]) * (double)(b[2] * a[3]);
+    } else if (op->id == UM_OP_ATTENTION_BACKWARD || (op->id == UM_OP_ATTENTION && a[2] > 1)) {
+        double products = op->id == UM_OP_ATTENTION ? 2 : 5;
+        out->work = 2 * products * (double)(a[0] * a[1] * a[2]) * (double)(b[2] * a[3]);
         if (op->attrs.attention.causal) out->work /= 2;
     } else {
         out->limit = BENCH_BANDWIDTH;
@@ -147,10 +159,11 @@ bool bench_get_case(int32_t index, bench_case *out)
 {
     if (index >= (int32_t)(sizeof rows / sizeof rows[0])) return false;
     const bench_row *row = &rows[index];
-    *out = (bench_case){.op = {.id = row->op, .out_count = 1, .attrs = row->attrs}};
+    *out = (bench_case){.op = {.id = row->op, .attrs = row->attrs}};
+    out->op.out_count = row->out_count ? row->out_count : 1;
     snprintf(out->name, sizeof out->name, "%s/%s/%s", um_op_name(row->op),
              um_dtype_name(row->dtype), row->label);
-    for (int32_t k = 0; k < 3 && row->in[k].rank; k++) {
+    for (int32_t k = 0; k < 6 && row->in[k].rank; k++) {
         um_status status =
             um_view_make(0, row->dtype, row->in[k].rank, row->in[k].size, &out->op.in[k]);
         if (status != UM_OK) return false;

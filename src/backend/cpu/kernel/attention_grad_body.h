@@ -46,7 +46,7 @@ static size_t REAL_FN(grad_layout)(const attention_job *job, REAL *scratch, REAL
                       C * g->padded[1],
                       C,
                       C,
-                      C * UM_MAX(most, 2)};
+                      UM_MAX(C * UM_MAX(most, 2), TILE_COLS * R)};
     size_t total = 0;
     for (size_t i = 0; i < UM_COUNT_OF(part); i++) {
         *part[i] = scratch ? scratch + total : NULL;
@@ -124,14 +124,14 @@ static void REAL_FN(load_block)(const attention_job *job, const attention_head *
 
 /* Lanes c .. of the strips: p, and ds or, for the products, ds'. Masked: 0. own: the lanes' place
  * among the task's rows. */
-UM_INLINE void REAL_FN(lanes_grad)(const attention_job *job, const REAL_FN(mask) * mask, int64_t n,
+UM_INLINE void REAL_FN(lanes_grad)(const attention_job *job, const REAL_FN(mask) * mask,
                                    int64_t own, int64_t c, bool sloped, REAL_FN(grad) * g)
 {
     VREAL zero = {0}, t = zero, scale = VREAL_FN(set)((REAL)job->scale);
     VREAL lse = zero, delta = zero;
     if (!g->own_keys)
         lse = VREAL_FN(load)(g->lse + own + c), delta = VREAL_FN(load)(g->delta + own + c);
-    for (int64_t r = 0; r < n; r++) {
+    for (int64_t r = mask->from; r < mask->to; r++) {
         REAL *x = g->strip[0] + r * TILE_COLS + c, *y = g->strip[1] + r * TILE_COLS + c;
         if (g->own_keys) lse = VREAL_FN(set)(g->lse[r]), delta = VREAL_FN(set)(g->delta[r]);
         VREAL score = REAL_FN(finish_score)(job, mask, VREAL_FN(load)(x), r, c, &t);
@@ -155,7 +155,7 @@ static bool REAL_FN(grad_strip)(const attention_job *job, const attention_head *
     const um_view *bias = job->bias;
     mask->bias = bias ? g->bias : NULL;
     REAL_FN(find_mask)(job, at, g->own_keys, index + own, cols, first, n, mask);
-    if (mask->none) return false;
+    if (mask->from >= mask->to) return false;
     if (bias) {
         int64_t col = bias->stride[g->own_keys ? 3 : 2], row = bias->stride[g->own_keys ? 2 : 3];
         REAL_FN(pack_bias)
@@ -163,12 +163,12 @@ static bool REAL_FN(grad_strip)(const attention_job *job, const attention_head *
          g->bias, g->buffer);
     }
     for (int32_t i = 0; i < 2; i++) REAL_FN(strip_product)
-    (n, g->size[i], g->row[i], g->col[i] + own * g->size[i], g->strip[i]);
+    (mask, g->size[i], g->row[i], g->col[i] + own * g->size[i], g->strip[i]);
     for (int64_t c = 0; c < TILE_COLS; c += REAL_LANES)
         if (sloped)
-            REAL_FN(lanes_grad)(job, mask, n, own, c, true, g);
+            REAL_FN(lanes_grad)(job, mask, own, c, true, g);
         else
-            REAL_FN(lanes_grad)(job, mask, n, own, c, false, g);
+            REAL_FN(lanes_grad)(job, mask, own, c, false, g);
     return true;
 }
 
@@ -199,12 +199,9 @@ static void REAL_FN(sum_head)(const attention_job *job, const attention_head *at
 static void REAL_FN(put_sums)(const um_view *x, int64_t at, int64_t index, int64_t rows,
                               int32_t which, REAL_FN(grad) * g)
 {
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t sliver = i / TILE_COLS * TILE_COLS;
-        REAL_FN(put_column)
-        (x, at + (index + i) * x->stride[2], g->size[which],
-         g->sum[which] + sliver * g->padded[which] + (i - sliver), g->buffer);
-    }
+    for (int64_t own = 0; own < rows; own += TILE_COLS) REAL_FN(put_columns)
+    (x, at + (index + own) * x->stride[2], UM_MIN(rows - own, TILE_COLS), g->size[which],
+     g->sum[which] + own * g->padded[which], g->buffer);
 }
 
 static void REAL_FN(clear_sums)(REAL_FN(grad) * g)
@@ -255,7 +252,8 @@ static void REAL_FN(add_bias_grad)(const attention_job *job, const attention_hea
         int64_t cols = UM_MIN(rows - own, TILE_COLS);
         REAL *sum = g->sum[0] + own * ATTENTION_ROWS;
         if (!REAL_FN(grad_strip)(job, at, index, own, cols, first, n, false, &mask, g)) continue;
-        for (int64_t i = 0; i < n * TILE_COLS; i++) sum[i] += g->strip[1][i];
+        for (int64_t i = mask.from * TILE_COLS; i < mask.to * TILE_COLS; i++)
+            sum[i] += g->strip[1][i];
     }
 }
 
@@ -274,9 +272,9 @@ static void REAL_FN(grad_bias)(const attention_job *job, int64_t b, int64_t h, i
             attention_head at = attention_head_of(job, i, j);
             REAL_FN(add_bias_grad)(job, &at, index, rows, first, n, &g);
         }
-    for (int64_t i = 0; i < rows; i++) REAL_FN(put_column)
-    (dbias, attention_at(dbias, b, h) + (index + i) * dbias->stride[2] + first * dbias->stride[3],
-     n, g.sum[0] + i / TILE_COLS * TILE_COLS * ATTENTION_ROWS + i % TILE_COLS, g.buffer);
+    for (int64_t own = 0; own < rows; own += TILE_COLS) REAL_FN(put_columns)
+    (dbias, attention_at(dbias, b, h) + (index + own) * dbias->stride[2] + first * dbias->stride[3],
+     UM_MIN(rows - own, TILE_COLS), n, g.sum[0] + own * ATTENTION_ROWS, g.buffer);
 }
 
 /* ---- dsinks --------------------------------------------------------------------------------- */

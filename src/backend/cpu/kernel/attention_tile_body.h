@@ -71,37 +71,46 @@ static void REAL_FN(pack_bias)(const um_view *bias, int64_t at, int64_t col_stri
         dst[i] = dst[i] != 0 ? 0 : (REAL)-INFINITY;
 }
 
-/* Element e of column c of sums [size, TILE_COLS] as a line. */
-static void REAL_FN(put_column)(const um_view *x, int64_t at, int64_t size, const REAL *sums,
-                                REAL *line)
+/* The columns of sums [size, TILE_COLS] as rows of x, from element `at` on. buffer: cols * size. */
+static void REAL_FN(put_columns)(const um_view *x, int64_t at, int64_t cols, int64_t size,
+                                 const REAL *sums, REAL *buffer)
 {
-    for (int64_t e = 0; e < size; e++) line[e] = sums[e * TILE_COLS];
-    um_store(x->dtype, (void *)(uintptr_t)x->ptr, at, x->stride[3], REAL_CLASS, line, size);
+    REAL_FN(pack)(buffer, size, REAL_DTYPE, sums, 0, TILE_COLS, 1, size, cols, NULL);
+    for (int64_t c = 0; c < cols; c++)
+        um_store(x->dtype, (void *)(uintptr_t)x->ptr, at + c * x->stride[2], x->stride[3],
+                 REAL_CLASS, buffer + c * size, size);
 }
 
 /* ---- who sees whom in a strip --------------------------------------------------------------- */
 
-/* Column c sees rows lo[c] <= row < hi[c] whose bias is not -inf. */
+/* Column c sees rows lo[c] <= row < hi[c] whose bias is not -inf. A strip is made of the rows from
+ * `from`, a sliver's first, to `to` only. */
 typedef struct REAL_FN(mask) {
     REAL lo[TILE_COLS], hi[TILE_COLS];
     const REAL *bias; /* [rows, TILE_COLS], or NULL */
-    bool all, none;   /* by position */
+    int64_t from, to; /* from >= to: none sees another */
+    bool all;         /* by position, each column sees each of those rows */
 } REAL_FN(mask);
 
 static void REAL_FN(find_mask)(const attention_job *job, const attention_head *at, bool own_keys,
                                int64_t own, int64_t cols, int64_t first, int64_t n,
                                REAL_FN(mask) * mask)
 {
-    mask->all = mask->none = true;
+    int64_t all_from = 0, all_to = n;
+    mask->from = n, mask->to = 0;
     for (int64_t c = 0; c < TILE_COLS; c++) {
-        attention_span span = {0, 0};
-        if (c < cols) span = attention_span_of(job, at, own_keys, own + c);
+        mask->lo[c] = mask->hi[c] = 0;
+        if (c >= cols) continue; /* what becomes of it is not looked at */
+        attention_span span = attention_span_of(job, at, own_keys, own + c);
         int64_t lo = UM_MIN(UM_MAX(span.first - first, 0), n);
         int64_t hi = UM_MIN(UM_MAX(span.end - first, 0), n);
         mask->lo[c] = (REAL)lo, mask->hi[c] = (REAL)hi;
-        if (c < cols) mask->all = mask->all && lo == 0 && hi == n;
-        mask->none = mask->none && lo >= hi;
+        all_from = UM_MAX(all_from, lo), all_to = UM_MIN(all_to, hi);
+        if (lo >= hi) continue;
+        mask->from = UM_MIN(mask->from, lo), mask->to = UM_MAX(mask->to, hi);
     }
+    mask->from -= mask->from % TILE_ROWS;
+    mask->all = all_from <= mask->from && all_to >= mask->to;
 }
 
 /* Lanes c .. c + REAL_LANES - 1 of row r. */
@@ -139,18 +148,18 @@ UM_INLINE VREAL REAL_FN(finish_score)(const attention_job *job, const REAL_FN(ma
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* Not inlined: in the loops below gcc 12 spills accumulators (65 against 90 GFLOP/s). */
+/* Not inlined: in the loops below gcc 12 spills accumulators (attention 66 against 71 GFLOP/s). */
 static __attribute__((noinline)) void REAL_FN(tile_apart)(int64_t k, const REAL *a, const REAL *b,
                                                           REAL *out, const REAL *sum)
 {
     REAL_FN(tile_run)(k, a, b, out, TILE_COLS, sum);
 }
 
-/* strip [n, TILE_COLS] = slivers of rows times one of columns, over size. */
-static void REAL_FN(strip_product)(int64_t n, int64_t size, const REAL *rows, const REAL *cols,
-                                   REAL *strip)
+/* strip [rows, TILE_COLS] = slivers of rows times one of columns, over size. */
+static void REAL_FN(strip_product)(const REAL_FN(mask) * mask, int64_t size, const REAL *rows,
+                                   const REAL *cols, REAL *strip)
 {
-    for (int64_t i = 0; i < n; i += TILE_ROWS) REAL_FN(tile_apart)
+    for (int64_t i = mask->from; i < mask->to; i += TILE_ROWS) REAL_FN(tile_apart)
     (size, rows + i * size, cols, strip + i * TILE_COLS, NULL);
 }
 
@@ -162,13 +171,13 @@ static void REAL_FN(add_seen)(const REAL_FN(mask) * mask, int64_t n, int64_t siz
     for (int64_t e = 0; e < size; e++) {
         const REAL *line = turned + e / TILE_ROWS * TILE_ROWS * n + e % TILE_ROWS;
         for (int64_t c = 0; c < TILE_COLS; c++)
-            for (int64_t r = 0; r < n; r++)
+            for (int64_t r = mask->from; r < mask->to; r++)
                 if (REAL_FN(is_seen)(mask, r, c))
                     sums[e * TILE_COLS + c] += strip[r * TILE_COLS + c] * line[r * TILE_ROWS];
     }
 }
 
-/* sums [size, TILE_COLS] += the rows' elements times the strip. */
+/* sums [size, TILE_COLS] += the elements of a block of n rows times the strip. */
 static void REAL_FN(add_strip)(const REAL_FN(mask) * mask, int64_t n, int64_t size,
                                const REAL *turned, bool finite, const REAL *strip, REAL *sums)
 {
@@ -177,5 +186,6 @@ static void REAL_FN(add_strip)(const REAL_FN(mask) * mask, int64_t n, int64_t si
         return;
     }
     for (int64_t e = 0; e < size; e += TILE_ROWS) REAL_FN(tile_apart)
-    (n, turned + e * n, strip, sums + e * TILE_COLS, sums + e * TILE_COLS);
+    (mask->to - mask->from, turned + e * n + mask->from * TILE_ROWS, strip + mask->from * TILE_COLS,
+     sums + e * TILE_COLS, sums + e * TILE_COLS);
 }
