@@ -69,7 +69,7 @@ um_status um_infer_quantize(const um_op *op, um_view *out)
 
 um_status um_infer_dequantize(const um_op *op, um_view *out)
 {
-    if (!(UM_DTYPES_F & UM_BIT(out->dtype)))
+    if (!um_dtype_valid(out->dtype) || !(UM_DTYPES_F & UM_BIT(out->dtype)))
         return um_rule_fail(op, "x must be f64, f32, f16 or bf16, got %s",
                             um_dtype_name(out->dtype));
     UM_TRY(check_scale(op, out->dtype, op->in[0].dtype));
