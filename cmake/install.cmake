@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: both libraries, headers, the command with its man page, the
+# What `cmake --install` puts where: both libraries, the BLAS drop-in, headers, the command with its man page, the
 # CMake package, the pkg-config file, and the small example model.
 include(CMakePackageConfigHelpers)
 
@@ -11,6 +11,9 @@ install(DIRECTORY include/umbel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/umbel/models)
+if(TARGET umbel_blas)
+  install(TARGETS umbel_blas LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET umbel)
   install(TARGETS umbel RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(FILES doc/umbel.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
