@@ -138,6 +138,7 @@ UM_API um_dtype um_dtype_find(const char *name);
  * 6-bit floats are stored one to a byte, in its low bits. 0 for no dtype. */
 UM_API int32_t um_dtype_bits(um_dtype dtype);
 
+/* UM_KIND_FLOAT, ...; UM_KIND_NONE for a number that is no dtype. */
 UM_API um_dtype_kind um_dtype_get_kind(um_dtype dtype);
 
 /* Bytes that `count` packed elements take, rounded up to whole bytes.

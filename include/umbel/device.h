@@ -138,6 +138,7 @@ UM_API um_device *um_device_retain(UM_KEEP um_device *device);
 /* The last release waits for all work. NULL is legal. */
 UM_API void um_device_release(UM_TAKE um_device *device);
 
+/* What it can do, free memory as of now. INVALID_ARGUMENT: NULL, or out->struct_size not set. */
 UM_API UM_MUST_CHECK um_status um_device_caps(UM_KEEP um_device *device, um_caps *out);
 /* "cpu:0", or with layers "cpu:0+trace". Lives as long as the device. */
 UM_API const char *um_device_name(const um_device *device);
@@ -216,6 +217,7 @@ UM_API UM_MUST_CHECK um_status um_copy_peer(um_stream *stream, um_device *dst_de
 
 /* ---- streams and events ------------------------------------------------------------------- */
 
+/* An empty queue, which runs what it gets in order. It keeps its device alive. OUT_OF_MEMORY. */
 UM_API UM_MUST_CHECK um_status um_stream_create(um_device *device, UM_GIVE um_stream **out);
 /* Where not all streams can go at once, those of higher priority go first. 0 is um_stream_create's;
  * the CPU knows -2 to 2, and takes what is beyond for the nearest. A device may not know any. */
@@ -225,6 +227,7 @@ UM_API UM_MUST_CHECK um_status um_stream_create_priority(um_device *device, int3
 UM_API void um_stream_release(UM_TAKE um_stream *stream);
 UM_API um_device *um_stream_device(um_stream *stream);
 
+/* The point behind all that the stream has now. Does not wait. */
 UM_API UM_MUST_CHECK um_status um_record(um_stream *stream, um_event *out);
 /* Later work of the stream starts after the event, of any stream of any device. Does not block the
  * caller when both are of one device. If the work before the event failed, the stream fails with

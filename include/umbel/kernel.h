@@ -117,6 +117,7 @@ UM_API um_frag um_k_frag(um_kernel *k, const char *name, int32_t role, uint32_t 
     UM_API um_val um_k_##name(um_kernel *k, um_val a, um_val b, um_val c);
 #include <umbel/kernel.def>
 
+/* Constants: by the dtype's own bits, and by value. */
 UM_API um_val um_k_const(um_kernel *k, um_dtype dtype, uint64_t bits);
 UM_API um_val um_k_f32(um_kernel *k, float value);
 UM_API um_val um_k_i32(um_kernel *k, int32_t value);
@@ -128,6 +129,7 @@ UM_API um_val um_k_builtin(um_kernel *k, um_kop op, uint32_t dim);
 /* group_id(dim) * group_size[dim] + local_id(dim) */
 UM_API um_val um_k_global_index(um_kernel *k, uint32_t dim);
 
+/* By um_convert's rules; and the same bits as another type of as many bits in all. */
 UM_API um_val um_k_convert(um_kernel *k, um_dtype dtype, um_val a);
 UM_API um_val um_k_bitcast(um_kernel *k, um_dtype dtype, int32_t lanes, um_val a);
 /* With 1 lane, and of the one lane of a scalar: what was given. */
@@ -152,6 +154,7 @@ UM_API void um_k_barrier(um_kernel *k);
 /* Between two barriers, so that the value counts as the same in the whole work-group. */
 UM_API um_val um_k_load_uniform(um_kernel *k, um_mem shared, um_val index);
 
+/* Over the lanes of the subgroup; a scan takes the lanes up to this one, exclusive: without it. */
 UM_API um_val um_k_subgroup_reduce(um_kernel *k, int32_t operation, um_val a);
 UM_API um_val um_k_subgroup_scan(um_kernel *k, int32_t operation, bool exclusive, um_val a);
 UM_API um_val um_k_subgroup_shuffle(um_kernel *k, um_val a, um_val lane);
@@ -177,11 +180,14 @@ UM_API void um_k_frag_set(um_kernel *k, um_frag frag, um_val item, um_val value)
 UM_API um_val um_k_frag_row(um_kernel *k, um_frag frag, um_val item);
 UM_API um_val um_k_frag_column(um_kernel *k, um_frag frag, um_val item);
 
+/* 16 bytes to shared memory, behind the invocation's other work: what was copied since the last
+ * commit is a batch, and a wait is over when all but the last batches_left are there. */
 UM_API void um_k_async_copy(um_kernel *k, um_mem shared, um_val shared_index, um_mem buffer,
                             um_val buffer_index);
 UM_API void um_k_async_commit(um_kernel *k);
 UM_API void um_k_async_wait(um_kernel *k, uint32_t batches_left);
 
+/* Structured flow; each if, for and loop has its end. */
 UM_API void um_k_if(um_kernel *k, um_val condition);
 UM_API void um_k_else(um_kernel *k);
 /* The value of the counter: begin, begin + step, ... below end; i32 or u32. */

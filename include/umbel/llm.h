@@ -69,6 +69,7 @@ typedef struct um_sampler_desc {
     uint64_t seed;     /* Philox 4x32-10 key; same seed, same choices */
 } um_sampler_desc;
 
+/* INVALID_ARGUMENT: a field outside what is said above. OUT_OF_MEMORY. */
 UM_API UM_MUST_CHECK um_status um_sampler_create(const um_sampler_desc *desc,
                                                  UM_GIVE um_sampler **out);
 UM_API void um_sampler_release(UM_TAKE um_sampler *sampler);

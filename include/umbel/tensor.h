@@ -33,6 +33,7 @@ typedef struct um_tensor um_tensor;
 UM_API UM_GIVE um_tensor *um_ref(UM_KEEP um_tensor *x); /* one reference more; returns x */
 UM_API void um_release(UM_TAKE um_tensor *x);           /* NULL is legal */
 
+/* What it is, without computing it. Of an error tensor: UM_DTYPE_NONE, rank 0. */
 UM_API um_dtype um_tensor_dtype(UM_KEEP const um_tensor *x);
 UM_API int32_t um_tensor_rank(UM_KEEP const um_tensor *x);
 UM_API const int64_t *um_tensor_shape(UM_KEEP const um_tensor *x); /* R sizes; lives as long as x */
