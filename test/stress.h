@@ -105,7 +105,7 @@ static void launch(lane *l)
 }
 
 /* Memory of the pool: used, copied from, given back, also behind another stream. */
-static void come_and_go(stress *s, lane *l, uint32_t random)
+static void come_and_go(lane *l, uint32_t random)
 {
     um_ptr ptr, other;
     uint64_t size = CELL_BYTES << random % 4;
@@ -117,7 +117,6 @@ static void come_and_go(stress *s, lane *l, uint32_t random)
     if ((random & 224) == 0) CHECK_OK(um_pool_trim(l->device, 0));
     CHECK_OK((random & 256) && (random & 512) ? um_free(l->device, ptr)
                                               : um_free_async(l->stream, ptr));
-    (void)s;
 }
 
 static void copy_host(lane *l, uint32_t random)
@@ -189,7 +188,7 @@ static void step(stress *s, int32_t own, uint32_t random)
     case 3: compute_batch(l); break;
     case 4: launch(l); break;
     case 5:
-    case 6: come_and_go(s, l, random / 13); break;
+    case 6: come_and_go(l, random / 13); break;
     case 7: copy_host(l, random / 13); break;
     case 8:
         CHECK_OK(um_stream_callback(l->stream, count_call, l));

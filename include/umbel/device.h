@@ -129,8 +129,8 @@ UM_API UM_MUST_CHECK um_status um_device_describe(int32_t backend_index, int32_t
 
 /* spec: "auto" (the best device; CPU when there is nothing else; never null), or a word for a kind
  * (um_device_kind_parse) and, when it is not the first, which: "cpu", "nvidia:1"; each optionally
- * followed by layers, outermost last: "cpu+validate+trace". Case and surrounding blanks do not
- * matter. NULL or "": the environment's UMBEL_DEVICE, else "auto".
+ * followed by layers, outermost last: "cpu+validate+trace" (umbel/layer.h). Case and surrounding
+ * blanks do not matter. NULL or "": the environment's UMBEL_DEVICE, else "auto".
  * Opening a device twice gives the same one again (a layered one is its own). NOT_FOUND: no such
  * backend, ordinal or layer; the message lists what there is and why the others are not. */
 UM_API UM_MUST_CHECK um_status um_open(const char *spec, UM_GIVE um_device **out);

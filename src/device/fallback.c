@@ -149,7 +149,7 @@ um_status um_fallback_find(um_stream *stream, const um_op *op, const char *why, 
         }
         if (used >= sizeof text) continue;
         used += (size_t)snprintf(text + used, sizeof text - used, "; nor can %s: %s",
-                                 um_backend_at(settings.chain[i].backend_index)->name,
+                                 um_backend_name_at(settings.chain[i].backend_index),
                                  status == UM_OK ? other : um_last_error()->message);
     }
     return um_backend_fail(UM_UNSUPPORTED, device->info.backend, um_op_name(op->id), 0, "%s: %s%s",

@@ -263,7 +263,7 @@ static void explain(const candidate *items, int64_t count, const char *between, 
     size_t used = 0;
     for (int64_t i = 0; i < count && used < text_size; i++) {
         const candidate *c = &items[i];
-        const char *name = um_backend_at(c->ref.backend_index)->name;
+        const char *name = um_backend_name_at(c->ref.backend_index);
         const char *gap = i > 0 ? between : "";
         char ordinal[16], *at = text + used;
         snprintf(ordinal, sizeof ordinal, ":%d", c->ref.ordinal);
