@@ -193,6 +193,80 @@ static um_status can_be_alone(const um_kernel *k)
     return UM_OK;
 }
 
+/* ---- subgroups by shuffles ------------------------------------------------------------------ */
+
+/* The value of lane `from` where there is such a lane, else this one's own. */
+static um_val shuffle_if(um_kernel *k, um_val a, um_val has, um_val from, um_val lane)
+{
+    return um_k_subgroup_shuffle(k, a, um_k_select(k, has, from, lane));
+}
+
+/* The upper half onto the lower, as often as it takes; lane 0 has it all then. */
+static um_val reduce_shuffles(um_kernel *k, uint32_t size, uint32_t operation, um_val a)
+{
+    uint32_t n = group_count(k);
+    um_val lane = um_k_builtin(k, UM_KOP_SUBGROUP_LANE, 0);
+    um_val before = um_k_mul(k, um_k_builtin(k, UM_KOP_SUBGROUP_ID, 0), um_k_u32(k, size));
+    um_val left =
+        um_k_sub(k, um_k_u32(k, n), before); /* lanes of it are there, if less than size */
+    for (uint32_t by = size / 2; by >= 1; by /= 2) {
+        um_val from = um_k_add(k, lane, um_k_u32(k, by));
+        if (n % size == 0) {
+            um_val other = um_k_subgroup_shift(k, UM_KOP_SUBGROUP_SHUFFLE_XOR, a, by);
+            a = join(k, operation, a, other);
+        } else {
+            um_val has = um_k_and(k, um_k_lt(k, from, left), um_k_lt(k, from, um_k_u32(k, size)));
+            um_val other = shuffle_if(k, a, has, from, lane);
+            a = um_k_select(k, has, join(k, operation, a, other), a);
+        }
+    }
+    return um_k_subgroup_shuffle(k, a, um_k_u32(k, 0)); /* so it counts as the same in all */
+}
+
+static um_val scan_shuffles(um_kernel *k, uint32_t size, uint32_t operation, bool exclusive,
+                            um_val a)
+{
+    um_val identity = identity_of(k, operation, um_val_type(k, a).dtype);
+    um_val lane = um_k_builtin(k, UM_KOP_SUBGROUP_LANE, 0), one = um_k_u32(k, 1), has, before;
+    for (uint32_t by = 1; by < size; by *= 2) {
+        um_val distance = um_k_u32(k, by);
+        has = um_k_ge(k, lane, distance);
+        before = shuffle_if(k, a, has, um_k_sub(k, lane, distance), lane);
+        a = um_k_select(k, has, join(k, operation, before, a), a);
+    }
+    if (!exclusive) return a;
+    has = um_k_ge(k, lane, one);
+    before = shuffle_if(k, a, has, um_k_sub(k, lane, one), lane);
+    return um_k_select(k, has, before, identity);
+}
+
+static um_val ballot_shuffles(um_kernel *k, uint32_t size, um_val a)
+{
+    um_val lane = um_k_builtin(k, UM_KOP_SUBGROUP_LANE, 0), zero = um_k_u32(k, 0), word[4];
+    um_val bit = um_k_shl(k, um_k_u32(k, 1), lane), mine = um_k_shr(k, lane, um_k_u32(k, 5));
+    for (uint32_t w = 0; w < 4; w++) {
+        um_val is_here = um_k_and(k, a, um_k_eq(k, mine, um_k_u32(k, w)));
+        word[w] = zero;
+        if (32 * w < size)
+            word[w] = reduce_shuffles(k, size, UM_K_OR, um_k_select(k, is_here, bit, zero));
+    }
+    return um_k_vector(k, 4, word);
+}
+
+static um_val expand_shuffles(um_rewrite *r, um_kinst inst)
+{
+    const um_expand *e = r->pass;
+    uint32_t size = e->lacks->shuffles, operation = (uint32_t)inst.imm;
+    switch (inst.op) {
+    case UM_KOP_SUBGROUP_SIZE: return um_k_u32(r->to, size);
+    case UM_KOP_SUBGROUP_REDUCE: return reduce_shuffles(r->to, size, operation, inst.arg[0]);
+    case UM_KOP_SUBGROUP_SCAN:
+        return scan_shuffles(r->to, size, operation, inst.imm >> 32 != 0, inst.arg[0]);
+    case UM_KOP_SUBGROUP_BALLOT: return ballot_shuffles(r->to, size, inst.arg[0]);
+    default: return um_kernel_append(r->to, &inst);
+    }
+}
+
 /* ---- asynchronous copies -------------------------------------------------------------------- */
 
 /* 16 bytes, by 4 elements where there are so many. */
@@ -236,7 +310,8 @@ static um_status run_pass(const um_kernel *from, um_rewrite_fn fn, um_expand *e,
     return um_rewrite_end(&r, out);
 }
 
-/* Types of up to 16 bits; f16 without values has no arithmetic either. */
+/* Whether it makes sense: types of up to 16 bits, subgroups of a power of two. f16 without values
+ * has no arithmetic either. */
 static um_status check_lacks(const um_kernel *k, um_klacks *lacks)
 {
     for (um_dtype dtype = 1; dtype < 32; dtype++)
@@ -244,8 +319,14 @@ static um_status check_lacks(const um_kernel *k, um_klacks *lacks)
             return UM_FAIL(UM_INVALID_ARGUMENT,
                            "kernel %s: expanding %s; only 8- and 16-bit types can lack", k->name,
                            um_dtype_name(dtype));
+    if (lacks->shuffles & (lacks->shuffles - 1) || lacks->shuffles > 128)
+        return UM_FAIL(UM_INVALID_ARGUMENT, "kernel %s: expanding to subgroups of %u", k->name,
+                       lacks->shuffles);
     lacks->arithmetic |= lacks->types & 1u << UM_F16;
-    return lacks->subgroups ? can_be_alone(k) : UM_OK;
+    if (lacks->subgroups) return can_be_alone(k);
+    if (!lacks->shuffles || !k->subgroup_size || k->subgroup_size == lacks->shuffles) return UM_OK;
+    return UM_FAIL(UM_UNSUPPORTED, "kernel %s: it needs subgroups of %u; the target has them of %u",
+                   k->name, k->subgroup_size, lacks->shuffles);
 }
 
 um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kernel **out)
@@ -258,8 +339,9 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kerne
         um_rewrite_fn fn;
     } passes[] = {{lacks->group_ops, expand_group},
                   {lacks->subgroups, expand_subgroup},
+                  {lacks->shuffles != 0 && !lacks->subgroups, expand_shuffles},
                   {lacks->async_copy, expand_async},
-                  {lacks->saturation, um_expand_saturation},
+                  {lacks->saturation || lacks->narrow_saturation, um_expand_saturation},
                   {lacks->arithmetic != 0, um_expand_arithmetic},
                   {lacks->math, expand_math},
                   {lacks->types != 0, um_expand_types}};

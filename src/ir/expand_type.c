@@ -30,7 +30,8 @@ static um_val number(um_kernel *k, um_dtype dtype, int32_t lanes, double value)
 
 /* ---- saturation ----------------------------------------------------------------------------- */
 
-/* The integer nearest to a float truncated; NaN: 0. The convert in it only sees what fits. */
+/* The integer nearest to a float truncated; NaN: 0. The convert in it only sees what fits, and
+ * makes 32 bits of it at least. */
 static um_val saturate(um_kernel *k, um_dtype to, um_val a)
 {
     um_ktype type = um_val_type(k, a);
@@ -43,7 +44,9 @@ static um_val saturate(um_kernel *k, um_dtype to, um_val a)
     um_val zero = number(k, from, lanes, 0), top = number(k, from, lanes, high);
     um_val bottom = is_signed ? number(k, from, lanes, -high) : zero;
     um_val fits = um_k_and(k, um_k_ge(k, a, bottom), um_k_lt(k, a, top));
-    um_val result = um_k_convert(k, to, um_k_select(k, fits, a, zero));
+    um_dtype wide = bits >= 32 ? to : is_signed ? UM_I32 : UM_U32;
+    um_val result = um_k_convert(k, wide, um_k_select(k, fits, a, zero));
+    if (wide != to) result = um_k_convert(k, to, result);
     uint64_t ones = UINT64_MAX >> (64 - bits);
     um_val most = bits_of(k, to, lanes, is_signed ? ones >> 1 : ones);
     result = um_k_select(k, um_k_ge(k, a, top), most, result);
@@ -52,12 +55,28 @@ static um_val saturate(um_kernel *k, um_dtype to, um_val a)
     return um_k_select(k, um_k_lt(k, a, bottom), least, result);
 }
 
+/* The same where converts to 32 bits saturate: what is outside goes to the ends. */
+static um_val clamp(um_kernel *k, um_dtype to, um_val a)
+{
+    int32_t bits = um_dtype_bits(to), lanes = um_val_type(k, a).lanes;
+    bool is_signed = um_dtype_get_kind(to) == UM_KIND_INT;
+    um_dtype wide = is_signed ? UM_I32 : UM_U32;
+    uint32_t most = UINT32_MAX >> (32 - bits + is_signed);
+    a = um_k_min(k, um_k_convert(k, wide, a), bits_of(k, wide, lanes, most));
+    return is_signed ? um_k_max(k, a, bits_of(k, wide, lanes, ~(uint64_t)most)) : a;
+}
+
 um_val um_expand_saturation(um_rewrite *r, um_kinst inst)
 {
-    bool wanted = inst.op == UM_KOP_CONVERT && is_int(inst.type.dtype) &&
-                  um_dtype_is_float(um_val_type(r->to, inst.arg[0]).dtype);
-    if (!wanted) return um_kernel_append(r->to, &inst);
-    return saturate(r->to, inst.type.dtype, inst.arg[0]);
+    const um_expand *e = r->pass;
+    um_kernel *k = r->to;
+    um_val a = inst.arg[0];
+    um_dtype from = um_val_type(k, a).dtype, to = inst.type.dtype;
+    bool wanted = inst.op == UM_KOP_CONVERT && is_int(to) && um_dtype_is_float(from);
+    if (!wanted) return um_kernel_append(k, &inst);
+    if (e->lacks->saturation) return saturate(k, to, a);
+    if (from != UM_F32 && from != UM_F64) a = um_k_convert(k, UM_F32, a);
+    return um_k_convert(k, to, um_dtype_bits(to) < 32 ? clamp(k, to, a) : a);
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
@@ -99,19 +118,22 @@ static um_val odd_from_f64(um_kernel *k, um_val a)
     return um_k_bitcast(k, UM_F32, lanes, odd);
 }
 
-/* i32 and u32 likewise: f32 holds 24 digits, so of large ones the 8 lowest go into the next. */
+/* Integers likewise: f32 holds 24 digits, so of larger ones the lowest go into the last that is
+ * left, 8 at a time. The lowest of all, its own |a|, is exact. */
 static um_val odd_from_int(um_kernel *k, um_val a)
 {
     um_ktype type = um_val_type(k, a);
-    um_val low = bits_of(k, type.dtype, type.lanes, 255);
-    um_val large = um_k_gt(k, um_k_abs(k, a), bits_of(k, type.dtype, type.lanes, 1 << 24));
-    um_val rest = um_k_ne(k, um_k_and(k, a, low), bits_of(k, type.dtype, type.lanes, 0));
-    um_val high = um_k_and(k, a, um_k_not(k, low));
-    um_val odd = um_k_or(k, high, bits_of(k, type.dtype, type.lanes, 256));
-    odd = um_k_select(k, rest, odd, high);
-    if (type.dtype == UM_I32) /* the lowest is its own |a| */
-        large = um_k_or(k, large, um_k_eq(k, a, bits_of(k, UM_I32, type.lanes, 1u << 31)));
-    return um_k_convert(k, UM_F32, um_k_select(k, large, odd, a));
+    um_val zero = bits_of(k, type.dtype, type.lanes, 0);
+    for (int32_t s = 8; s <= um_dtype_bits(type.dtype) - 24; s += 8) {
+        um_val low = bits_of(k, type.dtype, type.lanes, ((uint64_t)1 << s) - 1);
+        um_val most = bits_of(k, type.dtype, type.lanes, (uint64_t)1 << (16 + s));
+        um_val last = bits_of(k, type.dtype, type.lanes, (uint64_t)1 << s);
+        um_val high = um_k_and(k, a, um_k_not(k, low));
+        um_val rest = um_k_ne(k, um_k_and(k, a, low), zero);
+        um_val odd = um_k_select(k, rest, um_k_or(k, high, last), high);
+        a = um_k_select(k, um_k_gt(k, um_k_abs(k, a), most), odd, a);
+    }
+    return um_k_convert(k, UM_F32, a);
 }
 
 /* A value of type `was`, perhaps as its bits, as one that the target computes with. */
@@ -127,15 +149,8 @@ static um_val widen(const um_expand *e, um_kernel *k, um_val v, um_dtype was)
 
 static um_val narrow_int(um_kernel *k, um_dtype to, um_val v)
 {
-    um_ktype from = um_val_type(k, v);
-    bool is_signed = um_dtype_get_kind(to) == UM_KIND_INT;
-    int32_t bits = um_dtype_bits(to), lanes = from.lanes;
-    if (um_dtype_is_float(from.dtype)) { /* saturates */
-        um_dtype wide = is_signed ? UM_I32 : UM_U32;
-        uint32_t most = UINT32_MAX >> (32 - bits + is_signed);
-        v = um_k_min(k, um_k_convert(k, wide, v), bits_of(k, wide, lanes, most));
-        if (is_signed) v = um_k_max(k, v, bits_of(k, wide, lanes, ~(uint64_t)most));
-    }
+    int32_t bits = um_dtype_bits(to), lanes = um_val_type(k, v).lanes;
+    if (um_dtype_is_float(um_val_type(k, v).dtype)) v = clamp(k, to, v);
     if (um_val_type(k, v).dtype == UM_I32)
         v = um_k_bitcast(k, UM_U32, lanes, v);
     else
@@ -148,11 +163,8 @@ static um_val narrow_float(um_kernel *k, um_dtype to, um_val v)
     um_dtype from = um_val_type(k, v).dtype;
     if (from == UM_F64)
         v = odd_from_f64(k, v);
-    else if (from == UM_I32 || from == UM_U32)
+    else if (is_int(from) && um_dtype_bits(from) >= 32)
         v = odd_from_int(k, v);
-    else if (from == UM_I64 || from == UM_U64)
-        um_kernel_mistake(k, UM_UNSUPPORTED, "convert of %s to %s, which the target lacks",
-                          um_dtype_name(from), um_dtype_name(to));
     else if (from != UM_F32)
         v = um_k_convert(k, UM_F32, v);
     return um_expand_narrow(k, to, v);
