@@ -1,6 +1,6 @@
 /* The renderers: the text of a few kernels for each target. */
+#include "kernel_random.h"
 #include "render/render.h"
-#include "test.h"
 
 static um_kernel *scale(void)
 {
@@ -181,6 +181,61 @@ static void test_total(void)
     CHECK(refused[UM_TARGET_OPENCL] == 0);
 }
 
+/* Expanded for the target, on a device that has only what it must or all that it may. */
+static um_status render_expanded(const um_kernel *k, int32_t kind, bool least)
+{
+    um_text text = {0};
+    um_kernel *expanded = NULL, *simple = NULL;
+    uint32_t types = least ? 0 : UINT32_MAX, size = least ? 0 : 32;
+    um_klacks lacks =
+        kind < UM_TARGET_COUNT
+            ? um_text_lacks((um_target)kind, types, size)
+            : um_spirv_flavour_lacks((um_spirv_flavour)(kind - UM_TARGET_COUNT), types, size);
+    um_status status = um_kernel_expand(k, &lacks, &expanded);
+    CHECK_OK(status);
+    if (status == UM_OK) status = um_kernel_simplify(expanded, &simple);
+    if (status == UM_OK) status = render(simple, kind, &text);
+    um_text_release(&text);
+    um_kernel_release(expanded);
+    um_kernel_release(simple);
+    return status;
+}
+
+static bool has_type(const um_kernel *k, um_dtype dtype)
+{
+    for (int64_t i = 1; i < k->inst_count; i++)
+        if (k->inst[i].type.dtype == dtype) return true;
+    return false;
+}
+
+/* What WGSL and Metal have no types for, and nothing is expanded to. */
+static bool has_no_words(const um_kernel *k, int32_t kind)
+{
+    bool wide = has_type(k, UM_I64) || has_type(k, UM_U64), f64 = has_type(k, UM_F64);
+    return kind == UM_TARGET_WGSL ? wide || f64 : kind == UM_TARGET_METAL && f64;
+}
+
+/* After expanding there are words for everything but types of 64 bits. */
+static void test_expanded(void)
+{
+    for (int32_t kind = 0; kind < KINDS; kind++)
+        for (int32_t least = 0; least < 2; least++) {
+            for (um_kop op = 1; op < UM_KOP_LIMIT; op++) {
+                um_kernel *k = one_op(op);
+                if (k) CHECK_OK(render_expanded(k, kind, least));
+                um_kernel_release(k);
+            }
+            for (int32_t n = 0; n < 20; n++) {
+                bool uses_subgroups;
+                um_kernel *k = make_kernel(false, &uses_subgroups);
+                um_status status = render_expanded(k, kind, least);
+                bool good = status == UM_OK || has_no_words(k, kind);
+                CHECK_MSG(good, "%s: %s", kind_name(kind), um_last_error()->message);
+                um_kernel_release(k);
+            }
+        }
+}
+
 static void test_memory_fails(void)
 {
     um_kernel *k = medley();
@@ -207,6 +262,7 @@ int main(int argc, char **argv)
     folder = argc > 1 ? argv[1] : NULL;
     TEST(test_golden);
     TEST(test_total);
+    TEST(test_expanded);
     TEST(test_memory_fails);
     return TEST_RESULT();
 }

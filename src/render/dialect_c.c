@@ -104,6 +104,9 @@ const um_dialect um_dialect_opencl = {
                [UM_U16] = "ushort$n",
                [UM_U8] = "uchar$n"},
     .head = "#pragma OPENCL FP_CONTRACT OFF\n"
+            "#ifdef cl_khr_fp16\n"
+            "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+            "#endif\n"
             "inline int um_i32_of_f32(float x) { return convert_int_sat_rtz(x); }\n"
             "inline uint um_u32_of_f32(float x) { return convert_uint_sat_rtz(x); }\n"
             "inline int um_dot4_i8(int a, int b, int c)\n"

@@ -1,7 +1,7 @@
 /* render/render.h: kernels as the text, or words, that a target's own compiler takes.
  *
  * A renderer is dumb and total: it says what each instruction says, in the target's words. What a
- * target lacks is expanded in the IR before (ir/expand.c), by its row in um_target_lacks. */
+ * target lacks is expanded in the IR before (ir/expand.c), by its row in lacks.c. */
 #ifndef UM_RENDER_RENDER_H
 #define UM_RENDER_RENDER_H
 
@@ -37,5 +37,10 @@ um_status um_render_text(const um_kernel *kernel, um_target target, um_text *out
  * um_render_text's opencl. */
 typedef enum um_spirv_flavour { UM_SPIRV_VULKAN, UM_SPIRV_KERNEL } um_spirv_flavour;
 um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_text *out);
+
+/* What um_kernel_expand has to take away first, on a device that has these types of 8 and 16 bits
+ * (bit 1u << dtype) and subgroups of that many invocations (0: of an unknown number, or none). */
+um_klacks um_text_lacks(um_target target, uint32_t types, uint32_t subgroup_size);
+um_klacks um_spirv_flavour_lacks(um_spirv_flavour flavour, uint32_t types, uint32_t subgroup_size);
 
 #endif

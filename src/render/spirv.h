@@ -28,6 +28,7 @@ typedef struct um_spirv {
     int32_t capability_count;
     uint32_t void_type, function, ext_set;
     uint32_t type[32]; /* by dtype; 0: not declared yet */
+    uint32_t four;     /* a vector of four u32; 0: likewise */
     uint32_t *value;   /* first id of each value; its other lanes follow */
     uint32_t *memory, *pointer,
         *base;        /* of each memory: its variable, an element's pointer type, the offset */

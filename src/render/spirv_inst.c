@@ -259,7 +259,9 @@ static uint32_t convert(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
     if (kind == UM_KIND_FLOAT) return emit1(s, source == UM_KIND_INT ? 111 : 112, to, a);
     if (um_dtype_bits(from) == um_dtype_bits(to))
         return emit1(s, s->is_kernel ? OP_COPY : OP_BITCAST, to, a);
-    return emit1(s, source == UM_KIND_INT ? 114 : OP_UCONVERT, to, a);
+    if (source == UM_KIND_INT || s->is_kernel || kind == UM_KIND_UINT)
+        return emit1(s, source == UM_KIND_INT ? 114 : OP_UCONVERT, to, a);
+    return emit1(s, OP_BITCAST, to, emit1(s, OP_UCONVERT, to + (UM_U8 - UM_I8), a));
 }
 
 static uint32_t bitcast(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
@@ -521,10 +523,13 @@ static void walk_ballot(um_spirv *s, um_val v)
     um_spirv_capability(s, BASIC);
     um_spirv_capability(s, BALLOT);
     if (s->is_kernel) um_spirv_lacks(s, UM_UNSUPPORTED, "subgroup_ballot");
-    uint32_t u32 = um_spirv_type(s, UM_U32), whole = um_spirv_id(s), four = um_spirv_id(s);
-    UM_SPIRV(&s->globals, 23, four, u32, 4);
+    uint32_t u32 = um_spirv_type(s, UM_U32), whole = um_spirv_id(s);
+    if (!s->four) { /* declared once */
+        s->four = um_spirv_id(s);
+        UM_SPIRV(&s->globals, 23, s->four, u32, 4);
+    }
     uint32_t scope = constant(s, UM_U32, SCOPE_SUBGROUP), a = operand(s, s->k->inst[v].arg[0], 0);
-    UM_SPIRV(&s->body, 339, four, whole, scope, a);
+    UM_SPIRV(&s->body, 339, s->four, whole, scope, a);
     for (uint32_t lane = 0; lane < 4; lane++)
         UM_SPIRV(&s->body, OP_EXTRACT, u32, s->value[v] + lane, whole, lane);
 }

@@ -1,4 +1,7 @@
 #pragma OPENCL FP_CONTRACT OFF
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
 inline int um_i32_of_f32(float x) { return convert_int_sat_rtz(x); }
 inline uint um_u32_of_f32(float x) { return convert_uint_sat_rtz(x); }
 inline int um_dot4_i8(int a, int b, int c)
