@@ -312,7 +312,8 @@ typedef struct um_norm_views {
     const um_view *dw, *db;            /* also; db only with dw */
 } um_norm_views;
 
-/* What each is over, and which views it has, is said at the two structs. v is not NULL. */
+/* What each is over, and which views it has, is said at the two structs. INVALID_ARGUMENT: v is
+ * NULL. */
 UM_API UM_MUST_CHECK um_status um_rms_norm_forward(um_stream *stream, const um_norm_desc *desc,
                                                    const um_norm_views *v);
 UM_API UM_MUST_CHECK um_status um_rms_norm_backward(um_stream *stream, const um_norm_desc *desc,
