@@ -3,6 +3,7 @@
  *
  * A case is op/dtype/sample:label/variant/round, for example
  * "add/f32/3:f32[5,7] f32[5,7]/sliced/specials". Its inputs depend on the name and the seed alone.
+ * What a device has to do beside ops are cases "device/memory", "device/events", ...
  */
 #ifndef UM_CHECK_CHECK_H
 #define UM_CHECK_CHECK_H

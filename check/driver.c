@@ -211,12 +211,32 @@ static um_status visit_all(worker *w)
     return status;
 }
 
+/* The device's own cases, which are no op's; without a stream they are only counted. */
+static um_status visit_device(worker *w)
+{
+    um_status status = UM_OK;
+    const char *name;
+    for (int32_t i = 0; status == UM_OK && (name = um_device_case_name(i)); i++) {
+        um_check_outcome outcome;
+        if (w->all->only || !matches_name(w->all->options->pattern, name)) continue;
+        if (!w->stream) {
+            w->all->total++;
+            continue;
+        }
+        snprintf(w->name, sizeof w->name, "%s", name);
+        status = um_device_case_run(i, w->all->options, &outcome, w->detail, sizeof w->detail);
+        if (status == UM_OK) status = report(w, outcome, 0);
+    }
+    return status;
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 static void work(void *arg)
 {
     worker *w = arg;
     um_status status = um_stream_create(w->all->options->device, &w->stream);
+    if (status == UM_OK && w->number == 0) status = visit_device(w);
     if (status == UM_OK) status = visit_all(w);
     um_stream_release(w->stream);
     um_mutex_lock(&w->all->lock);
@@ -250,6 +270,7 @@ um_status um_check_run(const um_check_options *options, um_check_result *out)
     for (int32_t i = 0; i < all.worker_count; i++) workers[i] = (worker){.all = &all, .number = i};
     um_status status = visit_all(&workers[0]);
     all.total = workers[0].count;
+    if (status == UM_OK) status = visit_device(&workers[0]);
     workers[0].count = 0;
     if (status == UM_OK && all.total == 0)
         status = UM_FAIL(UM_NOT_FOUND, "check: no case matches '%s'", options->pattern);

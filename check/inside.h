@@ -1,5 +1,5 @@
 /* check/inside.h: what the driver's files share: views of memory (layout.c), values (values.c), one
- * case (case.c). driver.c walks the table.
+ * case (case.c), what a device does beside ops (device.c). driver.c walks the table.
  */
 #ifndef UM_CHECK_INSIDE_H
 #define UM_CHECK_INSIDE_H
@@ -95,5 +95,14 @@ int32_t um_case_in_place_input(const um_op *op, const um_op_row *row);
  * OUT_OF_MEMORY: the host has no room. */
 um_status um_case_run(const um_case *it, um_check_outcome *outcome, char *detail,
                       size_t detail_size, uint64_t *digest);
+
+/* ---- device.c: what a device does beside ops ---------------------------------------------------
+ */
+
+/* "device/memory", ...; NULL past the last. */
+const char *um_device_case_name(int32_t index);
+/* OUT_OF_MEMORY (of the host) is the only failure; detail as of um_check_case. */
+um_status um_device_case_run(int32_t index, const um_check_options *options,
+                             um_check_outcome *outcome, char *detail, size_t detail_size);
 
 #endif

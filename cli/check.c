@@ -184,8 +184,9 @@ int cli_check(int argc, char **argv)
     const cli_command command = {
         .name = "check",
         .summary = "Test every op of a device against the reference.",
-        .details = "A case is op/dtype/sample:label/variant/round. Each failure prints the command "
-                   "that repeats it.\n",
+        .details =
+            "A case is op/dtype/sample:label/variant/round, or device/NAME for what a device "
+            "does beside ops. Each failure prints the command that repeats it.\n",
         .options = options,
         .option_count = 6};
     int code = cli_parse(&command, argc, argv);

@@ -39,6 +39,17 @@ says 'enqueue'
 "$umbel" check 'add/f32/0:*' --device "$work/good/libtoy.so:0" >"$work/out" 2>&1 || report 'a path as device fails'
 says '0 failed'
 
+# ---- what is wrong with a device beside its ops is found
+"$umbel" check 'device/*' --plugin "$work/good/libtoy.so" >"$work/out" 2>&1 || report 'check device fails'
+says '11 passed, 0 failed, 1 skipped'
+for fault in short-write:device/write short-read:device/read short-fill:device/fill short-copy:device/copy \
+    lazy:device/order bytes:device/memory; do
+    name=${fault%%:*}
+    cp "$variants" "$work/bad/v-$name.so"
+    "$umbel" check 'device/*' --device "$work/bad/v-$name.so" >"$work/out" 2>&1 && report "check passes $name"
+    says "failed  ${fault#*:}"
+done
+
 # ---- found by its manifest
 UMBEL_PLUGIN_PATH="$work/good" "$umbel" info >"$work/out" 2>&1 || report 'info fails'
 says 'toy:0  six ops on the host'
