@@ -414,6 +414,13 @@ static void test_liars(void)
     CHECK_FAILS(um_alloc(device, 100, &ptr), UM_INTERNAL,
                 "gives 100 bytes at 0x4, wanted a multiple");
     um_device_release(device);
+    CHECK_OK(um_plugin_load(make_variant("silent"), NULL));
+    CHECK_OK(um_open("silent+validate", &device));
+    CHECK_OK(um_alloc(device, 2, &ptr));
+    CHECK_OK(um_free(device, ptr));
+    CHECK_FAILS(um_alloc(device, 1, &ptr), UM_INTERNAL,
+                "alloc: fails with 4 and leaves no message");
+    um_device_release(device);
     device = open_variant("streams");
     CHECK_FAILS(um_stream_create(device, &stream), UM_INTERNAL, "gives none");
     um_device_release(device);

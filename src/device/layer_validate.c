@@ -59,6 +59,13 @@ static um_status unbroken(um_backend_device *d)
     return error.code == UM_OK ? UM_OK : um_fail_again(&error);
 }
 
+/* What an entry returned: a failure has to be the thread's last error. */
+static um_status told(um_backend_device *d, const char *entry, um_status status)
+{
+    if (status == UM_OK || um_last_error()->code == status) return status;
+    return broken(d, "%s: fails with %d and leaves no message", entry, status);
+}
+
 /* ---- device --------------------------------------------------------------------------------- */
 
 static um_status validate_wrap(um_driver inner, const char *name, const char *params,
@@ -95,7 +102,7 @@ static void validate_close(um_backend_device *d)
 static um_status validate_caps(um_backend_device *d, um_caps *out)
 {
     UM_TRY(unbroken(d));
-    UM_TRY(d->inner.table->caps(d->inner.device, out));
+    UM_TRY(told(d, "caps", d->inner.table->caps(d->inner.device, out)));
     if (out->kind == UM_DEVICE_NONE) return broken(d, "caps: no device kind");
     return UM_OK;
 }
@@ -106,7 +113,7 @@ static um_status validate_alloc(um_backend_device *d, uint64_t size_bytes, um_pt
     um_ptr ptr;
     UM_TRY(unbroken(d));
     if (size_bytes == 0) return broken(d, "alloc: the core asked for 0 bytes");
-    UM_TRY(d->inner.table->alloc(d->inner.device, size_bytes, &ptr));
+    UM_TRY(told(d, "alloc", d->inner.table->alloc(d->inner.device, size_bytes, &ptr)));
     if (ptr == 0 || ptr % ALLOC_ALIGN != 0) {
         return broken(d, "alloc: got 0x%llx, wanted a multiple of %d", (ull)ptr, ALLOC_ALIGN);
     }
@@ -158,7 +165,8 @@ static um_status validate_stream_create_priority(um_backend_device *d, int32_t p
     UM_TRY(unbroken(d));
     um_backend_stream *s = um_mem_zalloc(sizeof *s);
     if (!s) return UM_FAIL(UM_OUT_OF_MEMORY, "validate: no memory for a stream");
-    um_status status = um_driver_stream_create(d->inner, priority, &s->inner);
+    um_status status =
+        told(d, "stream_create", um_driver_stream_create(d->inner, priority, &s->inner));
     if (status != UM_OK) {
         um_mem_free(s);
         return status;
@@ -209,14 +217,14 @@ static um_status validate_write(um_backend_stream *s, um_ptr dst, const void *sr
 {
     UM_TRY(unbroken(s->device));
     UM_TRY(check_range(s->device, dst, size_bytes, "write"));
-    return s->device->inner.table->write(s->inner, dst, src, size_bytes);
+    return told(s->device, "write", s->device->inner.table->write(s->inner, dst, src, size_bytes));
 }
 
 static um_status validate_read(um_backend_stream *s, void *dst, um_ptr src, uint64_t size_bytes)
 {
     UM_TRY(unbroken(s->device));
     UM_TRY(check_range(s->device, src, size_bytes, "read"));
-    return s->device->inner.table->read(s->inner, dst, src, size_bytes);
+    return told(s->device, "read", s->device->inner.table->read(s->inner, dst, src, size_bytes));
 }
 
 static um_status validate_copy(um_backend_stream *s, um_ptr dst, um_ptr src, uint64_t size_bytes)
@@ -227,7 +235,7 @@ static um_status validate_copy(um_backend_stream *s, um_ptr dst, um_ptr src, uin
     if ((dst > src ? dst - src : src - dst) < size_bytes) {
         return broken(s->device, "copy: the ranges overlap");
     }
-    return s->device->inner.table->copy(s->inner, dst, src, size_bytes);
+    return told(s->device, "copy", s->device->inner.table->copy(s->inner, dst, src, size_bytes));
 }
 
 static um_status validate_copy_host(um_backend_stream *s, um_copy_kind kind, um_ptr dst, um_ptr src,
@@ -266,7 +274,8 @@ static um_status validate_fill(um_backend_stream *s, um_ptr dst, uint64_t size_b
         return broken(s->device, "fill: %llu bytes with a pattern of %u", (ull)size_bytes,
                       pattern_bytes);
     }
-    return s->device->inner.table->fill(s->inner, dst, size_bytes, pattern, pattern_bytes);
+    return told(s->device, "fill",
+                s->device->inner.table->fill(s->inner, dst, size_bytes, pattern, pattern_bytes));
 }
 
 /* ---- tickets -------------------------------------------------------------------------------- */
@@ -276,7 +285,7 @@ static um_status validate_record(um_backend_stream *s, uint64_t *ticket)
     *ticket = 0;
     uint64_t given;
     UM_TRY(unbroken(s->device));
-    UM_TRY(s->device->inner.table->record(s->inner, &given));
+    UM_TRY(told(s->device, "record", s->device->inner.table->record(s->inner, &given)));
     um_mutex_lock(&s->device->mutex);
     uint64_t before = s->ticket;
     s->ticket = given;
@@ -303,14 +312,15 @@ static um_status validate_wait(um_backend_stream *s, um_backend_stream *other, u
     UM_TRY(unbroken(s->device));
     UM_TRY(check_ticket(other, ticket, "wait"));
     if (other->device != s->device) return broken(s->device, "wait: for another device's stream");
-    return s->device->inner.table->wait(s->inner, other->inner, ticket);
+    return told(s->device, "wait", s->device->inner.table->wait(s->inner, other->inner, ticket));
 }
 
 static um_status validate_query(um_backend_stream *s, uint64_t ticket)
 {
     UM_TRY(unbroken(s->device));
     UM_TRY(check_ticket(s, ticket, "query"));
-    return s->device->inner.table->query(s->inner, ticket);
+    um_status status = s->device->inner.table->query(s->inner, ticket);
+    return status == UM_NOT_READY ? status : told(s->device, "query", status);
 }
 
 static um_status validate_synchronize(um_backend_stream *s, uint64_t ticket)
@@ -318,7 +328,7 @@ static um_status validate_synchronize(um_backend_stream *s, uint64_t ticket)
     um_backend_device *d = s->device;
     UM_TRY(unbroken(d));
     UM_TRY(check_ticket(s, ticket, "synchronize"));
-    UM_TRY(d->inner.table->synchronize(s->inner, ticket));
+    UM_TRY(told(d, "synchronize", d->inner.table->synchronize(s->inner, ticket)));
     if (ticket != UINT64_MAX && d->inner.table->query(s->inner, ticket) == UM_NOT_READY) {
         return broken(d, "synchronize: ticket %llu is not ready after it", (ull)ticket);
     }
@@ -328,7 +338,7 @@ static um_status validate_synchronize(um_backend_stream *s, uint64_t ticket)
 static um_status validate_clear_error(um_backend_stream *s)
 {
     UM_TRY(unbroken(s->device));
-    return s->device->inner.table->clear_error(s->inner);
+    return told(s->device, "clear_error", s->device->inner.table->clear_error(s->inner));
 }
 
 /* ---- ops ------------------------------------------------------------------------------------ */
@@ -359,7 +369,7 @@ static um_status validate_enqueue(um_backend_stream *s, const um_op *op)
     um_backend_device *d = s->device;
     UM_TRY(unbroken(d));
     UM_TRY(check_enqueue(d, op));
-    um_status status = d->inner.table->enqueue(s->inner, op);
+    um_status status = told(d, "enqueue", d->inner.table->enqueue(s->inner, op));
     if (status != UM_UNSUPPORTED) return status;
     return broken(d, "enqueue: %s is supported, yet refused: %s", um_op_name(op->id),
                   um_last_error()->message);
