@@ -29,6 +29,16 @@ typedef struct bench_row {
     {                                                                                              \
         name, UM_OP_MATMUL, type, {MATRIX(n, n), MATRIX(n, n)}, {.matmul = {1, 0}}, type, false, 0 \
     }
+#define PRODUCT(name, type, m, k, n, out)                                                          \
+    {                                                                                              \
+        name, UM_OP_MATMUL, type, {MATRIX(m, k), MATRIX(k, n)}, {.matmul = {1, 0}}, out, false, 0  \
+    }
+/* gelu(a b + a bias for each column) */
+#define WITH_EPILOGUE(name, type, n)                                                               \
+    {                                                                                              \
+        name, UM_OP_MATMUL, type, {MATRIX(n, n), MATRIX(n, n), {1, {0}}, MATRIX(n, n)},            \
+            {.matmul = {.alpha = 1, .activation = UM_OP_GELU}}, type, false, 0                     \
+    }
 #define MANY ((int64_t)16 << 20)
 #define MAP1(op)                                                                                   \
     {                                                                                              \
@@ -90,6 +100,14 @@ static const bench_row rows[] = {
      UM_F32,
      false,
      0},
+    PRODUCT("1024", UM_BF16, 1024, 1024, 1024, UM_BF16),
+    PRODUCT("1024:to_f32", UM_F8E4M3FN, 1024, 1024, 1024, UM_F32),
+    PRODUCT("1024:to_i32", UM_I8, 1024, 1024, 1024, UM_I32),
+    PRODUCT("4096x4096x1:to_f32", UM_F8E4M3FN, 4096, 4096, 1, UM_F32),
+    PRODUCT("4096x4096x1:to_i32", UM_I8, 4096, 4096, 1, UM_I32),
+    WITH_EPILOGUE("256:bias:gelu", UM_F32, 256),
+    {"256x256", UM_OP_ADD, UM_F32, {MATRIX(256, 256), MATRIX(256, 256)}, {.map = {0}}, 0, false, 0},
+    {"256x256", UM_OP_GELU, UM_F32, {MATRIX(256, 256)}, {.map = {0}}, 0, false, 0},
     {"16M", UM_OP_ADD, UM_F32, {{1, {MANY}}, {1, {MANY}}}, {.map = {0}}, 0, false, 0},
     MAP1(UM_OP_RELU),
     MAP1(UM_OP_EXP),
@@ -169,6 +187,7 @@ bool bench_get_case(int32_t index, bench_case *out)
         if (status != UM_OK) return false;
         out->op.in_count++;
     }
+    if (row->op == UM_OP_MATMUL && out->op.in_count == 4) out->op.in[3].stride[0] = 0;
     if (row->transposed) {
         out->op.in[0].stride[0] = 1;
         out->op.in[0].stride[1] = out->op.in[0].shape[0];

@@ -3,9 +3,9 @@
  *
  * Whose memory meets whose is found by a sweep over all views, sorted by address: a view is
  * compared with those that began before it and have not ended, and of two inputs nothing is asked.
- * So n ops apart from each other cost n log n; where outputs are woven into each other (column
- * blocks of one matrix), each pair is looked at exactly, and beyond PAIRS_MAX the batch is refused.
- */
+ * So n ops apart from each other cost n log n, and n where, as usual, they come in order and the
+ * inputs lie elsewhere; where outputs are woven into each other (column blocks of one matrix), each
+ * pair is looked at exactly, and beyond PAIRS_MAX the batch is refused. */
 #include "device/device.h"
 #include "op/table.h"
 
@@ -32,17 +32,25 @@ typedef struct open_spans {
 typedef struct sweep {
     int64_t count, pairs_left;
     span *spans;
+    um_ptr out_first, out_last; /* of all outputs */
     open_spans inputs, outputs;
 } sweep;
 
 /* ---- overlaps ------------------------------------------------------------------------------- */
 
+/* Outputs first: an input that lies beyond all of them meets none. */
 static void add_span(sweep *s, const um_view *view, int64_t op, bool is_output)
 {
     int64_t low, high;
     if (!um_view_extent(view, &low, &high) || low == high) return;
-    s->spans[s->count++] =
-        (span){view->ptr + (uint64_t)low, view->ptr + (uint64_t)high - 1, view, op, is_output};
+    um_ptr first = view->ptr + (uint64_t)low, last = view->ptr + (uint64_t)high - 1;
+    if (is_output) {
+        s->out_first = UM_MIN(s->out_first, first);
+        s->out_last = UM_MAX(s->out_last, last);
+    } else if (first > s->out_last || last < s->out_first) {
+        return;
+    }
+    s->spans[s->count++] = (span){first, last, view, op, is_output};
 }
 
 /* By address; the rest makes the order, and so the message, the same each time. */
@@ -87,9 +95,18 @@ static um_status meet(sweep *s, open_spans *open, const span *now)
     return UM_OK;
 }
 
+static void sort_spans(sweep *s)
+{
+    for (int64_t i = 1; i < s->count; i++)
+        if (compare_spans(&s->spans[i - 1], &s->spans[i]) > 0) {
+            qsort(s->spans, (size_t)s->count, sizeof *s->spans, compare_spans);
+            return;
+        }
+}
+
 static um_status sweep_spans(sweep *s)
 {
-    qsort(s->spans, (size_t)s->count, sizeof *s->spans, compare_spans);
+    sort_spans(s);
     for (int64_t i = 0; i < s->count; i++) {
         const span *now = &s->spans[i];
         UM_TRY(meet(s, &s->outputs, now));
@@ -105,7 +122,7 @@ um_status um_ops_check_independent(int64_t count, const um_op *const *ops)
     int64_t views = 0;
     for (int64_t i = 0; i < count; i++) views += ops[i]->in_count + ops[i]->out_count;
     um_status status = UM_OUT_OF_MEMORY;
-    sweep s = {.pairs_left = PAIRS_MAX};
+    sweep s = {.pairs_left = PAIRS_MAX, .out_first = UINT64_MAX};
     s.spans = um_mem_alloc((size_t)views * sizeof *s.spans);
     s.inputs.item = um_mem_alloc((size_t)views * sizeof *s.inputs.item);
     s.outputs.item = um_mem_alloc((size_t)views * sizeof *s.outputs.item);
@@ -113,10 +130,10 @@ um_status um_ops_check_independent(int64_t count, const um_op *const *ops)
         (void)UM_FAIL(status, "um_enqueue_batch: no memory to compare %lld views", (ll)views);
         goto done;
     }
-    for (int64_t i = 0; i < count; i++) {
-        for (int32_t k = 0; k < ops[i]->in_count; k++) add_span(&s, &ops[i]->in[k], i, false);
+    for (int64_t i = 0; i < count; i++)
         for (int32_t k = 0; k < ops[i]->out_count; k++) add_span(&s, &ops[i]->out[k], i, true);
-    }
+    for (int64_t i = 0; i < count; i++)
+        for (int32_t k = 0; k < ops[i]->in_count; k++) add_span(&s, &ops[i]->in[k], i, false);
     status = sweep_spans(&s);
 done:
     um_mem_free(s.outputs.item);
