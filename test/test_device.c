@@ -44,16 +44,16 @@ static void test_backends(void)
     const char *name, *why;
     int32_t count;
     um_device_info info = {.struct_size = sizeof info};
-    CHECK(um_backend_count() == 2);
+    CHECK(um_backend_count() == 3);
     CHECK_OK(um_backend_describe(0, &name, &count, &why));
     CHECK(strcmp(name, "cpu") == 0 && count == 1 && why[0] == 0);
     CHECK_OK(um_device_describe(0, 0, &info));
     CHECK(info.kind == UM_DEVICE_CPU && info.name[0] && strcmp(info.backend, "cpu") == 0);
     CHECK_OK(um_backend_describe(1, NULL, NULL, NULL));
-    CHECK_FAILS(um_backend_describe(2, &name, &count, &why), UM_OUT_OF_RANGE, "2 of 2");
+    CHECK_FAILS(um_backend_describe(3, &name, &count, &why), UM_OUT_OF_RANGE, "3 of 3");
     CHECK_FAILS(um_backend_describe(-1, NULL, NULL, NULL), UM_OUT_OF_RANGE, "-1");
     CHECK_FAILS(um_device_describe(0, 1, &info), UM_OUT_OF_RANGE, "device 1 of 1 of cpu");
-    CHECK_FAILS(um_device_describe(9, 0, &info), UM_OUT_OF_RANGE, "9 of 2");
+    CHECK_FAILS(um_device_describe(9, 0, &info), UM_OUT_OF_RANGE, "9 of 3");
     CHECK_FAILS(um_device_describe(0, 0, NULL), UM_INVALID_ARGUMENT, "NULL");
 }
 

@@ -39,7 +39,8 @@ enum {
     UM_DEVICE_WEBGPU = 6,
     UM_DEVICE_OPENCL = 7,
     UM_DEVICE_CPU = 8,
-    UM_DEVICE_NULL = 9
+    UM_DEVICE_NULL = 9,
+    UM_DEVICE_INTERP = 10 /* kernels, interpreted: for checking them */
 };
 
 /* What a device may have, as bits. */

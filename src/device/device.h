@@ -15,7 +15,7 @@
 #include <umbel/select.h>
 
 #define UM_DEVICE_NAME_MAX   320 /* a spec is shorter, but for what "l0" stands for */
-#define UM_DEVICE_KIND_COUNT (UM_DEVICE_NULL + 1)
+#define UM_DEVICE_KIND_COUNT (UM_DEVICE_INTERP + 1)
 #define UM_SPEC_LAYERS_MAX   8
 
 /* Memory that is free once its stream has come so far. */

@@ -74,7 +74,8 @@ static um_status default_chain(um_device *device, um_fallback *out)
     UM_TRY(um_select_any(false, list, (int32_t)UM_COUNT_OF(list), &count));
     count = UM_MIN(count, (int32_t)UM_COUNT_OF(list));
     while (at < count && !same(list[at], device->ref)) at++;
-    if (at == count) at = device->info.kind == UM_DEVICE_NULL ? count : -1; /* all are behind it */
+    bool alone = device->info.kind == UM_DEVICE_NULL || device->info.kind == UM_DEVICE_INTERP;
+    if (at == count) at = alone ? count : -1; /* all are behind it */
     out->chain_count = UM_MAX(count - at - 1, 0);
     for (int32_t i = 0; i < out->chain_count; i++) out->chain[i] = list[at + 1 + i];
     return UM_OK;

@@ -62,6 +62,11 @@ um_status um_kernel_create(const um_kernel_desc *desc, um_kernel **out)
     *k = head;
     snprintf(k->name, sizeof k->name, "%s", desc->name);
     um_kernel_append(k, &(um_kinst){0});
+    if (k->status != UM_OK) {
+        um_fail_again(&k->error);
+        um_kernel_release(k);
+        return um_status_last();
+    }
     *out = k;
     return UM_OK;
 }

@@ -1,0 +1,269 @@
+/* The interp backend: the kernel library (src/kernel) on the IR's interpreter (src/ir), in host
+ * memory. It is slow and looks for everything that a kernel must not do, so it is the device that
+ * kernels are checked on (umbel check --device interp); only who names it gets it.
+ *
+ * A stream does its work before a call returns. An op that fails there is its stream's error, as it
+ * is on a device that does it later. */
+#include "base/os.h"
+#include "kernel/library.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <umbel/backend.h>
+
+struct um_backend_device {
+    uint32_t subgroup_size;
+};
+
+struct um_backend_stream {
+    const um_backend_device *device;
+    uint64_t ticket; /* the last one given */
+    um_error error;  /* code OK: none */
+};
+
+static um_status no_memory(const char *op, const char *what)
+{
+    return um_backend_fail(UM_OUT_OF_MEMORY, "interp", op, 0, "interp: no memory for %s", what);
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static um_status interp_enumerate(int32_t *count, char *why, size_t why_size)
+{
+    *count = 1;
+    if (why_size > 0) why[0] = 0;
+    return UM_OK;
+}
+
+static um_status interp_describe(int32_t ordinal, um_device_info *out)
+{
+    uint64_t free_bytes;
+    out->kind = UM_DEVICE_INTERP;
+    out->ordinal = ordinal;
+    out->memory_kind = UM_MEMORY_HOST;
+    snprintf(out->backend, sizeof out->backend, "interp");
+    snprintf(out->name, sizeof out->name, "interpreter of kernels");
+    um_os_memory(&out->memory_total_bytes, &free_bytes);
+    return UM_OK;
+}
+
+/* UMBEL_INTERP_SUBGROUP, or 0 where that is none of 1, 2, 4, ... 128. */
+static uint32_t wanted_subgroup(const char *text)
+{
+    char *end;
+    unsigned long size = strtoul(text, &end, 10);
+    return *end || size < 1 || size > 128 || (size & (size - 1)) ? 0 : (uint32_t)size;
+}
+
+static um_status interp_open(int32_t ordinal, um_backend_device **out)
+{
+    (void)ordinal;
+    *out = NULL;
+    const char *text = um_env_get(UM_ENV_INTERP_SUBGROUP);
+    uint32_t size = text ? wanted_subgroup(text) : 32;
+    if (size == 0)
+        return um_backend_fail(UM_INVALID_ARGUMENT, "interp", NULL, 0,
+                               "interp: %s is %s, wanted 1, 2, 4, ... 128",
+                               um_env_name(UM_ENV_INTERP_SUBGROUP), text);
+    um_backend_device *device = um_mem_zalloc(sizeof *device);
+    if (!device) return no_memory(NULL, "a device");
+    device->subgroup_size = size;
+    *out = device;
+    return UM_OK;
+}
+
+static void interp_close(um_backend_device *device) { um_mem_free(device); }
+
+static um_status interp_caps(um_backend_device *device, um_caps *out)
+{
+    out->kind = UM_DEVICE_INTERP;
+    snprintf(out->name, sizeof out->name, "interpreter of kernels");
+    for (um_dtype dtype = UM_F64; dtype <= UM_BOOL; dtype++) out->storage |= UM_BIT(dtype);
+    out->arithmetic = UM_DTYPES_FIB;
+    out->compute_units = 1;
+    out->subgroup_min = out->subgroup_max = (int32_t)device->subgroup_size;
+    out->memory_kind = UM_MEMORY_HOST;
+    um_os_memory(&out->memory_total_bytes, &out->memory_free_bytes);
+    out->buffer_max_bytes = out->binding_max_bytes = out->memory_total_bytes;
+    for (int32_t d = 0; d < 3; d++) {
+        out->group_size_max[d] = 1024;
+        out->group_count_max[d] = INT32_MAX;
+    }
+    out->group_invocations_max = 1024;
+    out->bindings_max = UM_K_MAX_BUFFERS;
+    out->group_shared_bytes = 65536;
+    return UM_OK;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Of whole 16 bytes, because atomics take whole words. */
+static um_status interp_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out)
+{
+    (void)device;
+    void *memory = NULL;
+    *out = 0;
+    if (size_bytes < PTRDIFF_MAX - 16)
+        memory = um_mem_alloc_aligned(((size_t)size_bytes + 15) / 16 * 16, 64);
+    if (!memory) return no_memory(NULL, "a buffer");
+    *out = (um_ptr)(uintptr_t)memory;
+    return UM_OK;
+}
+
+static void *host(um_ptr ptr) { return (void *)(uintptr_t)ptr; }
+
+static void interp_free(um_backend_device *device, um_ptr ptr)
+{
+    (void)device;
+    um_mem_free(host(ptr));
+}
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+static um_status interp_stream_create(um_backend_device *device, um_backend_stream **out)
+{
+    *out = um_mem_zalloc(sizeof **out);
+    if (!*out) return no_memory(NULL, "a stream");
+    (*out)->device = device;
+    return UM_OK;
+}
+
+static void interp_stream_destroy(um_backend_stream *stream) { um_mem_free(stream); }
+
+/* What every entry begins with: a stream that failed does nothing more. */
+static um_status state(um_backend_stream *stream)
+{
+    return stream->error.code == UM_OK ? UM_OK : um_fail_again(&stream->error);
+}
+
+static um_status interp_write(um_backend_stream *stream, um_ptr dst, const void *src,
+                              uint64_t size_bytes)
+{
+    UM_TRY(state(stream));
+    memcpy(host(dst), src, (size_t)size_bytes);
+    return UM_OK;
+}
+
+static um_status interp_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t size_bytes)
+{
+    UM_TRY(state(stream));
+    memcpy(dst, host(src), (size_t)size_bytes);
+    return UM_OK;
+}
+
+static um_status interp_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)
+{
+    UM_TRY(state(stream));
+    memcpy(host(dst), host(src), (size_t)size_bytes);
+    return UM_OK;
+}
+
+static um_status interp_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes,
+                             uint64_t pattern, uint32_t pattern_bytes)
+{
+    UM_TRY(state(stream));
+    char *to = host(dst);
+    for (uint64_t i = 0; i < size_bytes; i += pattern_bytes)
+        memcpy(to + i, &pattern, pattern_bytes);
+    return UM_OK;
+}
+
+static um_status interp_record(um_backend_stream *stream, uint64_t *ticket)
+{
+    UM_TRY(state(stream));
+    *ticket = ++stream->ticket;
+    return UM_OK;
+}
+
+/* The work ahead is done; if it failed, so does what waits for it. */
+static um_status interp_wait(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket)
+{
+    (void)ticket;
+    UM_TRY(state(stream));
+    if (other->error.code != UM_OK) stream->error = other->error;
+    return UM_OK;
+}
+
+static um_status interp_query(um_backend_stream *stream, uint64_t ticket)
+{
+    (void)ticket;
+    return state(stream);
+}
+
+static um_status interp_clear_error(um_backend_stream *stream)
+{
+    um_status status = state(stream);
+    stream->error = (um_error){.code = UM_OK};
+    return status;
+}
+
+/* ---- ops ------------------------------------------------------------------------------------ */
+
+static bool interp_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
+{
+    (void)device;
+    return um_kplan_supports(op, why, why_size);
+}
+
+static um_status run_launch(const um_backend_stream *stream, const um_klaunch *launch)
+{
+    um_kernel_buffer buffers[UM_K_MAX_BUFFERS];
+    for (int32_t i = 0; i < launch->buffer_count; i++)
+        buffers[i] =
+            (um_kernel_buffer){host(launch->buffer[i].begin), launch->buffer[i].size_bytes};
+    um_kernel_run run = {.subgroup_size = launch->kernel->subgroup_size
+                                              ? launch->kernel->subgroup_size
+                                              : stream->device->subgroup_size,
+                         .buffers = buffers,
+                         .buffer_count = launch->buffer_count,
+                         .scalars = launch->scalar,
+                         .scalar_count = launch->scalar_count};
+    memcpy(run.group_count, launch->group_count, sizeof run.group_count);
+    return um_kernel_interpret(launch->kernel, &run);
+}
+
+static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)
+{
+    um_kplan plan;
+    UM_TRY(state(stream));
+    um_status status = um_kplan_make(op, &plan);
+    if (status == UM_OK) {
+        um_error before = *um_last_error();
+        um_status ran = UM_OK;
+        for (int32_t i = 0; i < plan.launch_count && ran == UM_OK; i++)
+            ran = run_launch(stream, &plan.launch[i]);
+        if (ran != UM_OK) {
+            um_fail_tag("interp", um_op_name(op->id));
+            stream->error = *um_last_error();
+            um_fail_again(&before); /* whoever waits for the stream meets it */
+        }
+    }
+    um_kplan_release(&plan);
+    return status;
+}
+
+const um_backend um_backend_interp = {
+    .struct_size = sizeof(um_backend),
+    .struct_id = UM_STRUCT_BACKEND,
+    .name = "interp",
+    .enumerate = interp_enumerate,
+    .describe = interp_describe,
+    .open = interp_open,
+    .close = interp_close,
+    .caps = interp_caps,
+    .alloc = interp_alloc,
+    .free = interp_free,
+    .stream_create = interp_stream_create,
+    .stream_destroy = interp_stream_destroy,
+    .write = interp_write,
+    .read = interp_read,
+    .copy = interp_copy,
+    .fill = interp_fill,
+    .record = interp_record,
+    .wait = interp_wait,
+    .query = interp_query,
+    .synchronize = interp_query,
+    .clear_error = interp_clear_error,
+    .supports = interp_supports,
+    .enqueue = interp_enqueue,
+};

@@ -1,0 +1,40 @@
+/* kernel/library.c: which ops have kernels, and the life of a plan. */
+#include "kernel/library.h"
+
+#include <stdio.h>
+
+typedef struct family {
+    bool (*supports)(const um_op *op, char *why, size_t why_size);
+    um_status (*plan)(const um_op *op, um_kplan *plan);
+} family;
+
+static const family *family_of(const um_op *op)
+{
+    static const family map = {um_kmap_supports, um_kmap_plan};
+    const um_op_row *row = um_op_get_row(op->id);
+    if (row->family == UM_FAMILY_MAP) return &map;
+    if (op->id == UM_OP_COPY || op->id == UM_OP_FILL || op->id == UM_OP_ARANGE) return &map;
+    return NULL;
+}
+
+bool um_kplan_supports(const um_op *op, char *why, size_t why_size)
+{
+    const family *f = family_of(op);
+    if (why_size > 0) why[0] = '\0';
+    if (f) return f->supports(op, why, why_size);
+    if (why_size > 0) snprintf(why, why_size, "%s: no kernel in the library", um_op_name(op->id));
+    return false;
+}
+
+um_status um_kplan_make(const um_op *op, um_kplan *out)
+{
+    out->launch_count = 0;
+    for (int32_t i = 0; i < UM_KPLAN_LAUNCHES; i++) out->launch[i] = (um_klaunch){.kernel = NULL};
+    return family_of(op)->plan(op, out);
+}
+
+void um_kplan_release(um_kplan *plan)
+{
+    for (int32_t i = 0; i < plan->launch_count; i++) um_kernel_release(plan->launch[i].kernel);
+    plan->launch_count = 0;
+}

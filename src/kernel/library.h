@@ -1,0 +1,127 @@
+/* kernel/library.h: the kernel library: every op as kernels in IR, for devices without kernels of
+ * their own.
+ *
+ *   library.c   which ops there are, a plan's life
+ *   walk.c      views as scalars, elements of them as loads and stores
+ *   value.c     what each elementwise op is, on values
+ *   map.c       elementwise ops and programs, copy, fill, arange
+ *   reduce.c    reductions
+ *
+ * An op becomes a plan: one launch or more, in order. A launch has a kernel, whose text depends on
+ * the op, dtypes and the number of axes but not on sizes, and its arguments: ranges of memory, in
+ * which views begin at a base element, and 32-bit scalars. */
+#ifndef UM_KERNEL_LIBRARY_H
+#define UM_KERNEL_LIBRARY_H
+
+#include "ir/ir.h"
+#include "op/table.h"
+
+/* What a buffer parameter is bound to: begins at a multiple of 16. */
+typedef struct um_kbinding {
+    um_ptr begin;
+    uint64_t size_bytes;
+} um_kbinding;
+
+typedef struct um_klaunch {
+    um_kernel *kernel; /* finished; the plan's */
+    uint32_t group_count[3];
+    int32_t buffer_count, scalar_count;
+    um_kbinding buffer[UM_K_MAX_BUFFERS];
+    uint32_t scalar[UM_K_MAX_SCALARS];
+} um_klaunch;
+
+enum { UM_KPLAN_LAUNCHES = 4 };
+
+typedef struct um_kplan {
+    um_klaunch launch[UM_KPLAN_LAUNCHES];
+    int32_t launch_count;
+} um_kplan;
+
+/* Whether there are kernels for a checked op with something to write; why says why not. */
+bool um_kplan_supports(const um_op *op, char *why, size_t why_size);
+/* Of an op that is supported. OUT_OF_MEMORY. *out is good for release also after a failure. */
+um_status um_kplan_make(const um_op *op, um_kplan *out);
+void um_kplan_release(um_kplan *plan);
+
+/* ---- the parts (walk.c) --------------------------------------------------------------------- */
+
+enum { UM_KGROUP = 256, UM_KVIEWS = UM_MAP_MAX_INPUTS + 1 };
+
+/* Views of one shape, with axes that go on in all of them made one; axes of size 1 are gone. Those
+ * that `lead` counts stay apart from the rest. */
+typedef struct um_kwalk {
+    int32_t view_count, rank, lead; /* lead: how many axes are of the first kind */
+    const um_view *view[UM_KVIEWS];
+    int64_t shape[UM_MAX_RANK];
+    int64_t stride[UM_KVIEWS][UM_MAX_RANK];
+} um_kwalk;
+
+/* How elements of an output are written. */
+typedef enum um_kstore {
+    UM_KSTORE_PLAIN,  /* of 32 bits or more */
+    UM_KSTORE_WORDS,  /* narrower and packed: an invocation writes all of a 32-bit word */
+    UM_KSTORE_ATOMIC, /* narrower, anywhere: bits of a word by atomics */
+} um_kstore;
+
+/* false: too large for 32-bit indices; why says so. */
+bool um_kwalk_fits(const um_view *view, char *why, size_t why_size);
+um_kwalk um_kwalk_make(int32_t count, const um_view *const *views, int32_t lead);
+um_kstore um_kwalk_store(const um_view *out);
+
+/* One view as a parameter of a kernel: its memory, its base and its strides as scalars. */
+typedef struct um_kview {
+    um_mem mem;
+    um_dtype dtype; /* of the elements; the memory's may be another of their bits */
+    um_kstore store;
+    um_val base, stride[UM_MAX_RANK];
+} um_kview;
+
+/* What declares a parameter also appends its argument to the launch. */
+um_val um_klaunch_scalar(um_kernel *k, um_klaunch *launch, const char *name, uint32_t value);
+um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t index,
+                          int32_t access, um_kstore store);
+/* The sizes of axes first + 1 .. end - 1. */
+void um_kwalk_sizes(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t first, int32_t end,
+                    um_val *size);
+
+/* place[axis] of element e of the walk's axes first .. end - 1, row-major; size: their sizes, of
+ * which the first is not looked at. */
+void um_kwalk_places(um_kernel *k, um_val e, int32_t first, int32_t end, const um_val *size,
+                     um_val *place);
+/* base + sum of place * stride over axes first .. end - 1. */
+um_val um_kview_index(um_kernel *k, const um_kview *v, um_val base, int32_t first, int32_t end,
+                      const um_val *place);
+um_val um_kview_load(um_kernel *k, const um_kview *v, um_val index);
+void um_kview_store(um_kernel *k, const um_kview *v, um_val index, um_val value);
+
+/* The number of the invocation in the launch, of work-groups in one row or several. */
+um_val um_klaunch_number(um_kernel *k);
+um_val um_klaunch_group_number(um_kernel *k);
+/* Work-groups, at most 65,535 a dimension; there may be more than count. */
+void um_klaunch_groups(um_klaunch *launch, int64_t count);
+
+/* A value of at most 32 bits as the low bits of a u32, and back. */
+um_val um_kvalue_bits(um_kernel *k, um_val a);
+um_val um_kvalue_from_bits(um_kernel *k, um_dtype dtype, um_val bits);
+
+/* ---- values (value.c) ----------------------------------------------------------------------- */
+
+um_val um_kvalue_number(um_kernel *k, um_dtype dtype, double value);
+/* a as dtype; what it is when it is so already. */
+um_val um_kvalue_as(um_kernel *k, um_dtype dtype, um_val a);
+/* What an op computes a dtype in: f32, f64, i32, u32 (bool too), i64, u64. */
+um_dtype um_kvalue_compute(um_dtype dtype);
+bool um_kvalue_supports(um_op_id op, um_dtype dtype);
+/* A MAP op on values of a compute dtype. Comparisons and logic give bool. */
+um_val um_kvalue_map(um_kernel *k, um_op_id op, const um_val *x, double a);
+um_val um_kvalue_max(um_kernel *k, um_val a, um_val b); /* by the contract, of floats too */
+um_val um_kvalue_min(um_kernel *k, um_val a, um_val b);
+
+/* ---- families ------------------------------------------------------------------------------- */
+
+bool um_kmap_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kmap_plan(const um_op *op, um_kplan *plan);
+bool um_kreduce_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kreduce_plan(const um_op *op, um_kplan *plan);
+
+#endif

@@ -1,0 +1,203 @@
+/* kernel/walk.c: views in kernels: their axes made few, their strides as scalars, their elements
+ * loaded and stored. */
+#include "kernel/library.h"
+
+#include <stdio.h>
+
+/* Indices are u32 and may wrap on the way; elements of a view, and what groups round up to, fit. */
+#define COUNT_MAX (((int64_t)1 << 32) - ((int64_t)1 << 16))
+
+bool um_kwalk_fits(const um_view *view, char *why, size_t why_size)
+{
+    int64_t low, high, bits = um_dtype_bits(view->dtype);
+    const char *text = NULL;
+    if (bits < 8)
+        text = "its elements are not of whole bytes";
+    else if (um_view_count(view) > COUNT_MAX || !um_view_extent(view, &low, &high) ||
+             (high - low) / (bits / 8) > COUNT_MAX)
+        text = "it has 2^32 elements or more";
+    if (text && why_size > 0)
+        snprintf(why, why_size, "no kernel takes %s: %s", um_dtype_name(view->dtype), text);
+    return !text;
+}
+
+/* ---- axes ----------------------------------------------------------------------------------- */
+
+static bool goes_on(const um_kwalk *w, int32_t axis)
+{
+    for (int32_t v = 0; v < w->view_count; v++)
+        if (w->stride[v][w->rank - 1] != w->view[v]->stride[axis] * w->view[v]->shape[axis])
+            return false;
+    return true;
+}
+
+um_kwalk um_kwalk_make(int32_t count, const um_view *const *views, int32_t lead)
+{
+    um_kwalk w = {.view_count = count};
+    for (int32_t v = 0; v < count; v++) w.view[v] = views[v];
+    for (int32_t axis = 0; axis < views[0]->rank; axis++) {
+        int64_t size = views[0]->shape[axis];
+        if (size == 1) continue;
+        bool first = w.rank == 0 || (axis >= lead && w.rank == w.lead);
+        if (first || !goes_on(&w, axis)) w.shape[w.rank++] = 1;
+        w.shape[w.rank - 1] *= size;
+        for (int32_t v = 0; v < count; v++) w.stride[v][w.rank - 1] = views[v]->stride[axis];
+        if (axis < lead) w.lead = w.rank;
+    }
+    return w;
+}
+
+um_kstore um_kwalk_store(const um_view *out)
+{
+    if (um_dtype_bits(out->dtype) >= 32) return UM_KSTORE_PLAIN;
+    return um_view_is_packed(out) ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
+}
+
+/* ---- parameters ----------------------------------------------------------------------------- */
+
+um_val um_klaunch_scalar(um_kernel *k, um_klaunch *launch, const char *name, uint32_t value)
+{
+    launch->scalar[launch->scalar_count++] = value;
+    return um_k_scalar(k, name, UM_U32);
+}
+
+void um_kwalk_sizes(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t first, int32_t end,
+                    um_val *size)
+{
+    char name[32];
+    for (int32_t axis = first + 1; axis < end; axis++) {
+        snprintf(name, sizeof name, "size%d", axis);
+        size[axis] = um_klaunch_scalar(k, launch, name, (uint32_t)w->shape[axis]);
+    }
+}
+
+um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t index,
+                          int32_t access, um_kstore store)
+{
+    const um_view *view = w->view[index];
+    int64_t low = 0, high = 0, size = um_dtype_bits(view->dtype) / 8;
+    char name[32];
+    um_kview v = {.dtype = view->dtype, .store = store};
+    um_view_extent(view, &low, &high); /* fits */
+    um_ptr first = view->ptr + (uint64_t)low, begin = first & ~(um_ptr)15;
+    uint64_t bytes = view->ptr + (uint64_t)high - begin;
+    if (store == UM_KSTORE_ATOMIC) bytes = (bytes + 3) & ~(uint64_t)3;
+    launch->buffer[launch->buffer_count++] = (um_kbinding){begin, bytes};
+    snprintf(name, sizeof name, "view%d", index);
+    um_dtype dtype = store == UM_KSTORE_ATOMIC ? UM_U32
+                     : view->dtype == UM_BOOL  ? UM_U8 /* another view may lie there */
+                                               : view->dtype;
+    v.mem = um_k_buffer(k, name, dtype, store == UM_KSTORE_ATOMIC ? UM_K_READ_WRITE : access);
+    snprintf(name, sizeof name, "base%d", index);
+    v.base = um_klaunch_scalar(k, launch, name, (uint32_t)((view->ptr - begin) / (uint64_t)size));
+    for (int32_t axis = 0; axis < w->rank; axis++) {
+        snprintf(name, sizeof name, "stride%d_%d", index, axis);
+        v.stride[axis] = um_klaunch_scalar(k, launch, name, (uint32_t)w->stride[index][axis]);
+    }
+    return v;
+}
+
+/* ---- places and indices --------------------------------------------------------------------- */
+
+void um_kwalk_places(um_kernel *k, um_val e, int32_t first, int32_t end, const um_val *size,
+                     um_val *place)
+{
+    for (int32_t axis = end - 1; axis > first; axis--) {
+        place[axis] = um_k_rem(k, e, size[axis]);
+        e = um_k_div(k, e, size[axis]);
+    }
+    if (end > first) place[first] = e;
+}
+
+um_val um_kview_index(um_kernel *k, const um_kview *v, um_val base, int32_t first, int32_t end,
+                      const um_val *place)
+{
+    for (int32_t axis = first; axis < end; axis++)
+        base = um_k_add(k, base, um_k_mul(k, place[axis], v->stride[axis]));
+    return base;
+}
+
+um_val um_klaunch_group_number(um_kernel *k)
+{
+    um_val row =
+        um_k_mul(k, um_k_builtin(k, UM_KOP_GROUP_ID, 1), um_k_builtin(k, UM_KOP_GROUP_COUNT, 0));
+    return um_k_add(k, row, um_k_builtin(k, UM_KOP_GROUP_ID, 0));
+}
+
+um_val um_klaunch_number(um_kernel *k)
+{
+    um_val first = um_k_mul(k, um_klaunch_group_number(k), um_k_u32(k, UM_KGROUP));
+    return um_k_add(k, first, um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0));
+}
+
+void um_klaunch_groups(um_klaunch *launch, int64_t count)
+{
+    const int64_t limit = 65535;
+    launch->group_count[0] = (uint32_t)UM_MIN(count, limit);
+    launch->group_count[1] = (uint32_t)um_ceil_div(count, limit);
+    launch->group_count[2] = 1;
+}
+
+/* ---- elements ------------------------------------------------------------------------------- */
+
+um_val um_kvalue_bits(um_kernel *k, um_val a)
+{
+    um_dtype dtype = um_val_type(k, a).dtype;
+    if (dtype == UM_BOOL) return um_k_convert(k, UM_U32, a);
+    switch (um_dtype_bits(dtype)) {
+    case 8: return um_k_convert(k, UM_U32, um_k_bitcast(k, UM_U8, 1, a));
+    case 16: return um_k_convert(k, UM_U32, um_k_bitcast(k, UM_U16, 1, a));
+    default: return um_k_bitcast(k, UM_U32, 1, a);
+    }
+}
+
+um_val um_kvalue_from_bits(um_kernel *k, um_dtype dtype, um_val bits)
+{
+    if (dtype == UM_BOOL) return um_k_ne(k, um_k_and(k, bits, um_k_u32(k, 255)), um_k_u32(k, 0));
+    switch (um_dtype_bits(dtype)) {
+    case 8: return um_k_bitcast(k, dtype, 1, um_k_convert(k, UM_U8, bits));
+    case 16: return um_k_bitcast(k, dtype, 1, um_k_convert(k, UM_U16, bits));
+    default: return um_k_bitcast(k, dtype, 1, bits);
+    }
+}
+
+/* The same bits as another dtype of as many. */
+static um_val as_bits_of(um_kernel *k, um_dtype dtype, um_val a)
+{
+    um_dtype from = um_val_type(k, a).dtype;
+    if (from == dtype) return a;
+    if (um_dtype_bits(dtype) == 64) return um_k_bitcast(k, dtype, 1, a);
+    return um_kvalue_from_bits(k, dtype, um_kvalue_bits(k, a));
+}
+
+/* Of an element of 8 or 16 bits: its word, and by how much it is shifted there. */
+static um_val word_of(um_kernel *k, const um_kview *v, um_val index, um_val *shift)
+{
+    uint32_t size_shift = um_dtype_bits(v->dtype) == 16;
+    um_val at = um_k_shl(k, index, um_k_u32(k, size_shift));
+    *shift = um_k_shl(k, um_k_and(k, at, um_k_u32(k, 3)), um_k_u32(k, 3));
+    return um_k_shr(k, at, um_k_u32(k, 2));
+}
+
+um_val um_kview_load(um_kernel *k, const um_kview *v, um_val index)
+{
+    um_val shift;
+    if (v->store != UM_KSTORE_ATOMIC) return as_bits_of(k, v->dtype, um_k_load(k, v->mem, index));
+    um_val word = word_of(k, v, index, &shift);
+    um_val bits = um_k_atomic(k, UM_K_OR, v->mem, word, um_k_u32(k, 0));
+    return um_kvalue_from_bits(k, v->dtype, um_k_shr(k, bits, shift));
+}
+
+void um_kview_store(um_kernel *k, const um_kview *v, um_val index, um_val value)
+{
+    um_val shift;
+    if (v->store != UM_KSTORE_ATOMIC) {
+        um_dtype dtype = v->dtype == UM_BOOL ? UM_U8 : v->dtype;
+        um_k_store(k, v->mem, index, as_bits_of(k, dtype, value));
+        return;
+    }
+    um_val word = word_of(k, v, index, &shift);
+    um_val mask = um_k_u32(k, ((uint32_t)1 << um_dtype_bits(v->dtype)) - 1);
+    um_k_atomic(k, UM_K_AND, v->mem, word, um_k_not(k, um_k_shl(k, mask, shift)));
+    um_k_atomic(k, UM_K_OR, v->mem, word, um_k_shl(k, um_kvalue_bits(k, value), shift));
+}

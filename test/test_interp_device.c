@@ -1,0 +1,130 @@
+/* test/test_interp_device.c: the device interp: how it is found, its streams, and a lack of memory
+ * at every step of an op. What its ops compute is tested by umbel check. */
+#include "test.h"
+
+#include "base/base.h"
+
+#include <stdlib.h>
+#include <umbel/umbel.h>
+
+static um_device *open_device(const char *spec)
+{
+    um_device *device = NULL;
+    CHECK_OK(um_open(spec, &device));
+    return device;
+}
+
+static void only_who_names_it_gets_it(void)
+{
+    um_device *device = open_device("auto");
+    CHECK(strncmp(um_device_name(device), "interp", 6) != 0);
+    um_device_release(device);
+    device = open_device("interpreter");
+    CHECK(strcmp(um_device_name(device), "interp:0") == 0);
+    um_caps caps = {.struct_size = sizeof caps};
+    CHECK_OK(um_device_caps(device, &caps));
+    CHECK(caps.kind == UM_DEVICE_INTERP && caps.subgroup_min == 32 && caps.subgroup_max == 32);
+    um_device_release(device);
+}
+
+static void subgroup_size_is_the_users(void)
+{
+    static const struct {
+        const char *text;
+        int32_t size; /* 0: refused */
+    } rows[] = {{"1", 1}, {"8", 8}, {"128", 128}, {"0", 0}, {"12", 0}, {"256", 0}, {"8x", 0}};
+    for (size_t i = 0; i < UM_COUNT_OF(rows); i++) {
+        um_device *device = NULL;
+        um_caps caps = {.struct_size = sizeof caps};
+        setenv("UMBEL_INTERP_SUBGROUP", rows[i].text, 1);
+        if (rows[i].size == 0) {
+            CHECK_FAILS(um_open("interp", &device), UM_INVALID_ARGUMENT, "wanted 1, 2, 4, ... 128");
+            continue;
+        }
+        CHECK_OK(um_open("interp", &device));
+        CHECK_OK(um_device_caps(device, &caps));
+        CHECK_MSG(caps.subgroup_min == rows[i].size, "%d", caps.subgroup_min);
+        um_device_release(device);
+    }
+    unsetenv("UMBEL_INTERP_SUBGROUP");
+}
+
+/* Nothing else is asked for what it lacks: a check of it would pass for the wrong reason. */
+static void nobody_helps_out(void)
+{
+    um_device *device = open_device("interp");
+    char why[200];
+    um_op op = {.id = UM_OP_SORT, .in_count = 1, .out_count = 1};
+    int64_t shape[1] = {4};
+    CHECK_OK(um_view_make(64, UM_F32, 1, shape, &op.in[0]));
+    CHECK_OK(um_op_infer(&op));
+    CHECK(!um_supports(device, &op, why, sizeof why));
+    CHECK_MSG(strstr(why, "no kernel in the library") != NULL, "%s", why);
+    um_device_release(device);
+}
+
+enum { N = 1000 };
+
+/* y = x + x, from the host and back. */
+static um_status twice(um_stream *stream, um_ptr x, um_ptr y, float *out)
+{
+    um_op op = {.id = UM_OP_ADD, .in_count = 2, .out_count = 1};
+    float in[N];
+    int64_t shape[1] = {N};
+    for (int32_t i = 0; i < N; i++) in[i] = (float)i;
+    CHECK_OK(um_view_make(x, UM_F32, 1, shape, &op.in[0]));
+    op.in[1] = op.in[0];
+    CHECK_OK(um_op_infer(&op));
+    op.out[0].ptr = y;
+    UM_TRY(um_write(stream, x, in, sizeof in));
+    UM_TRY(um_enqueue(stream, &op));
+    return um_read(stream, out, y, sizeof in);
+}
+
+/* Each allocation of an op fails in turn: at once, or as the stream's error, which is cleared. */
+static void every_allocation_may_fail(void)
+{
+    um_device *device = open_device("interp");
+    um_stream *stream = NULL, *other = NULL;
+    um_ptr x, y;
+    static float out[N];
+    um_event event;
+    CHECK_OK(um_stream_create(device, &stream));
+    CHECK_OK(um_stream_create(device, &other));
+    CHECK_OK(um_alloc(device, sizeof out, &x));
+    CHECK_OK(um_alloc(device, sizeof out, &y));
+    CHECK_OK(twice(stream, x, y, out));
+    int64_t live = um_mem_live_count();
+    int32_t n = 1;
+    for (bool failed = true; failed; n++) {
+        um_mem_fail_at(n, n % 2);
+        um_status status = twice(stream, x, y, out);
+        failed = um_mem_failed();
+        um_mem_fail_at(0, false);
+        CHECK_MSG(status == (failed ? UM_OUT_OF_MEMORY : UM_OK), "%d: %s", n,
+                  um_status_name(status));
+        CHECK(um_mem_live_count() == live);
+        (void)um_stream_clear_error(stream);
+    }
+    CHECK_MSG(n > 8, "%d allocations", n);
+    CHECK_OK(twice(stream, x, y, out));
+    for (int32_t i = 0; i < N; i++) CHECK(out[i] == (float)(2 * i));
+    CHECK_OK(um_record(stream, &event));
+    CHECK_OK(um_wait(other, event));
+    CHECK_OK(um_query(event));
+    CHECK_OK(um_free(device, x));
+    CHECK_OK(um_free(device, y));
+    um_stream_release(other);
+    um_stream_release(stream);
+    um_device_release(device);
+}
+
+int main(void)
+{
+    TEST(only_who_names_it_gets_it);
+    TEST(subgroup_size_is_the_users);
+    TEST(nobody_helps_out);
+    TEST(every_allocation_may_fail);
+    CHECK(um_mem_live_count() == 0);
+    return TEST_RESULT();
+}
