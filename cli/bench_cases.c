@@ -27,11 +27,13 @@ typedef struct bench_row {
     }
 #define SQUARE(name, type, n)                                                                      \
     {                                                                                              \
-        name, UM_OP_MATMUL, type, {MATRIX(n, n), MATRIX(n, n)}, {.matmul = {1, 0}}, type, false, 0 \
+        name, UM_OP_MATMUL, type, {MATRIX(n, n), MATRIX(n, n)}, {.matmul = {.alpha = 1}}, type,    \
+            false, 0                                                                               \
     }
 #define PRODUCT(name, type, m, k, n, out)                                                          \
     {                                                                                              \
-        name, UM_OP_MATMUL, type, {MATRIX(m, k), MATRIX(k, n)}, {.matmul = {1, 0}}, out, false, 0  \
+        name, UM_OP_MATMUL, type, {MATRIX(m, k), MATRIX(k, n)}, {.matmul = {.alpha = 1}}, out,     \
+            false, 0                                                                               \
     }
 /* gelu(a b + a bias for each column) */
 #define WITH_EPILOGUE(name, type, n)                                                               \
@@ -80,7 +82,7 @@ static const bench_row rows[] = {
      UM_OP_MATMUL,
      UM_F32,
      {MATRIX(1, 4096), MATRIX(4096, 4096)},
-     {.matmul = {1, 0}},
+     {.matmul = {.alpha = 1}},
      UM_F32,
      false,
      0},
@@ -88,7 +90,7 @@ static const bench_row rows[] = {
      UM_OP_MATMUL,
      UM_F32,
      {MATRIX(4096, 4096), MATRIX(4096, 1)},
-     {.matmul = {1, 0}},
+     {.matmul = {.alpha = 1}},
      UM_F32,
      false,
      0},
@@ -96,7 +98,7 @@ static const bench_row rows[] = {
      UM_OP_MATMUL,
      UM_F32,
      {MATRIX(64, 4096), MATRIX(4096, 4096)},
-     {.matmul = {1, 0}},
+     {.matmul = {.alpha = 1}},
      UM_F32,
      false,
      0},
@@ -122,7 +124,7 @@ static const bench_row rows[] = {
      UM_OP_RMS_NORM,
      UM_F32,
      {MATRIX(4096, 1024), {1, {1024}}},
-     {.norm = {1e-5}},
+     {.norm = {.eps = 1e-5}},
      0,
      false,
      0},

@@ -265,7 +265,7 @@ static void matmul_does_not_read_what_it_must_not(void)
         {UM_F64, 2, {1, 2}, 2, a}, {UM_F64, 2, {2, 1}, 2, b}, {UM_F64, 2, {1, 1}, 1, c}};
     um_array out = {UM_F64, 2, {1, 1}, 1, NULL};
     um_expect expect, *outputs[UM_OP_MAX_OUTPUTS] = {&expect};
-    um_op op = {.id = UM_OP_MATMUL, .in_count = 3, .out_count = 1, .attrs.matmul = {0, 2}};
+    um_op op = {.id = UM_OP_MATMUL, .in_count = 3, .out_count = 1, .attrs.matmul = {.beta = 2}};
     CHECK_OK(um_oracle_run(&op, in, &out, outputs));
     CHECK(expect.want == 14);
     c[0].f = NAN_;
