@@ -288,6 +288,7 @@ static inline um_kernel *make_kernel(bool wild, bool *uses_subgroups)
 /* ---- running ----------------------------------------------------------------------------------
  */
 
+static uint64_t run_limit = 20000;
 typedef uint32_t output[GROUPS * GROUP * OWN];
 
 static inline um_status run(const um_kernel *k, uint32_t subgroup_size, output out)
@@ -301,7 +302,7 @@ static inline um_status run(const um_kernel *k, uint32_t subgroup_size, output o
                           .subgroup_size = subgroup_size,
                           .buffers = buffers,
                           .buffer_count = 2,
-                          .step_limit = 20000};
+                          .step_limit = run_limit};
     um_status status = um_kernel_interpret(k, &what);
     memcpy(out, memory, sizeof memory);
     return status;

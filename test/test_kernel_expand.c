@@ -299,6 +299,68 @@ static void conversions_by_arithmetic(void)
             }
 }
 
+static void wide_conversions(void)
+{
+    static const um_dtype wide[] = {UM_I64, UM_U64};
+    static const um_dtype others[] = {UM_F32, UM_F64, UM_F16, UM_BF16, UM_F8E4M3FN, UM_I32,
+                                      UM_U32, UM_I8,  UM_U16, UM_BOOL, UM_I64,      UM_U64};
+    static _Alignas(16) char in[4096 * 8];
+    char what[64];
+    for (size_t c = 0; c < 2 * UM_COUNT_OF(others); c++)
+        for (int32_t way = 0; way < 2; way++) {
+            um_dtype from = way ? others[c / 2] : wide[c % 2];
+            um_dtype to = way ? wide[c % 2] : others[c / 2];
+            size_t bytes = fill(from, in, 4096);
+            if (from == UM_BF16) quieten(in, 4096);
+            snprintf(what, sizeof what, "%s to %s", um_dtype_name(from), um_dtype_name(to));
+            for (int32_t lanes = 1; lanes <= 4; lanes *= 2)
+                check_expanded(convert_kernel(from, to, 4096, lanes),
+                               &(um_klacks){.types = 1u << UM_U64}, in, bytes,
+                               4096 * (size_t)um_dtype_bits(to) / 8, what);
+        }
+}
+
+/* y[i] = x[i] op x[i + 512] */
+static um_kernel *wide_kernel(um_dtype dtype, um_kop op)
+{
+    um_kernel *k = kernel_make(64);
+    um_mem x = um_k_buffer(k, "x", dtype, UM_K_READ), y = um_k_buffer(k, "y", dtype, UM_K_WRITE);
+    um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), two = um_k_u32(k, 2);
+    um_val begin = um_k_mul(k, i, two);
+    um_val at = um_k_for(k, begin, um_k_u32(k, 512), um_k_u32(k, 128));
+    um_val a = um_k_load_lanes(k, x, at, 2);
+    um_val b = um_k_load_lanes(k, x, um_k_add(k, at, um_k_u32(k, 512)), 2);
+    um_val one = um_k_splat(k, 2, um_k_const(k, dtype, 1));
+    if (op == UM_KOP_DIV || op == UM_KOP_REM) { /* neither by 0 nor the lowest by -1 */
+        b = um_k_or(k, b, one);
+        a = um_k_select(k, um_k_eq(k, um_k_add(k, b, one), um_k_sub(k, one, one)), one, a);
+    }
+    bool truth = um_kop_rows[op].rule == UM_KRULE_BOOL;
+    um_kinst inst = {.op = (uint16_t)op, .type = um_val_type(k, a), .arg = {a, b}};
+    if (truth) inst.type.dtype = UM_BOOL;
+    if (um_kop_rows[op].arity == 1) inst.arg[1] = 0;
+    um_val got = um_kernel_append(k, &inst);
+    um_k_store(k, y, at, truth ? um_k_convert(k, dtype, got) : got);
+    um_k_end(k);
+    return k;
+}
+
+static void wide_arithmetic(void)
+{
+    static const um_kop ops[] = {
+        UM_KOP_ADD, UM_KOP_SUB, UM_KOP_MUL, UM_KOP_DIV, UM_KOP_REM, UM_KOP_NEG, UM_KOP_ABS,
+        UM_KOP_MIN, UM_KOP_MAX, UM_KOP_AND, UM_KOP_OR,  UM_KOP_XOR, UM_KOP_NOT, UM_KOP_SHL,
+        UM_KOP_SHR, UM_KOP_EQ,  UM_KOP_NE,  UM_KOP_LT,  UM_KOP_LE,  UM_KOP_GT,  UM_KOP_GE};
+    static _Alignas(16) char in[1024 * 8];
+    for (size_t o = 0; o < UM_COUNT_OF(ops); o++)
+        for (um_dtype dtype = UM_I64; dtype <= UM_U64; dtype += UM_U64 - UM_I64) {
+            fill(dtype, in, 1024);
+            memcpy(in + 4096, in, 256); /* equal ones */
+            check_expanded(wide_kernel(dtype, ops[o]), &(um_klacks){.types = 1u << dtype}, in,
+                           sizeof in, 512 * 8, um_kop_rows[ops[o]].name);
+        }
+}
+
 static void conversions_that_saturate(void)
 {
     static const um_dtype ints[] = {UM_I8, UM_U8, UM_I16, UM_U16, UM_I32, UM_U32, UM_I64, UM_U64};
@@ -478,9 +540,10 @@ static void what_cannot_be_expanded(void)
 static void no_memory(void)
 {
     um_kernel *k = NULL;
-    CHECK_OK(um_kernel_parse("kernel t group 24 1 1\nbuffer x f16 read_write\nbegin\n"
+    CHECK_OK(um_kernel_parse("kernel t group 24 1 1\nbuffer x f16 read_write\nvar v i64\nbegin\n"
                              "%1 = local_index u32\n%2 = load f16 x, %1\n"
-                             "%3 = group_reduce f16 add %2\nstore x, %1, %3\n",
+                             "%3 = group_reduce f16 add %2\nstore x, %1, %3\n%5 = convert i64 %3\n"
+                             "%6 = div i64 %5, %5\nset v, %6\n",
                              &k));
     int64_t live = um_mem_live_count();
     for (int64_t n = 1;; n++) {
@@ -490,7 +553,7 @@ static void no_memory(void)
                            .async_copy = true,
                            .math = true,
                            .saturation = true,
-                           .types = narrow_types};
+                           .types = narrow_types | 1u << UM_I64};
         um_mem_fail_at(n, n % 2);
         um_status status = um_kernel_expand(k, &lacks, &e);
         if (status == UM_OK) status = um_kernel_simplify(e, &s);
@@ -511,6 +574,8 @@ int main(void)
     TEST(subgroups_through_shuffles);
     TEST(copies_as_loads);
     TEST(conversions_by_arithmetic);
+    TEST(wide_conversions);
+    TEST(wide_arithmetic);
     TEST(conversions_that_saturate);
     TEST(types_as_words);
     TEST(half_arithmetic_in_f32);

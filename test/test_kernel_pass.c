@@ -154,17 +154,23 @@ static bool shows_any_value(const um_kernel *k)
 static void random_kernels_stay_the_same(void)
 {
     const um_klacks none = {.group_ops = true, .subgroups = true, .saturation = true};
+    const um_klacks narrow = {.group_ops = true, .subgroups = true, .types = 1u << UM_I64};
     int64_t before = 0, after = 0, compared = 0;
     for (int32_t n = 0; n < 100; n++) {
         bool uses_subgroups;
         um_kernel *k = make_kernel(false, &uses_subgroups);
-        um_kernel *simple = NULL, *again = NULL, *expanded = NULL, *both = NULL;
+        um_kernel *simple = NULL, *again = NULL, *expanded = NULL, *both = NULL, *halves = NULL;
         CHECK_OK(um_kernel_simplify(k, &simple));
         check_same(k, 8, simple, "simplified", n);
         CHECK_OK(um_kernel_simplify(simple, &again));
         CHECK_OK(um_kernel_expand(k, &none, &expanded));
         CHECK_OK(um_kernel_simplify(expanded, &both));
+        CHECK_OK(um_kernel_expand(k, &narrow, &halves));
+        for (int64_t i = 1; halves && i < halves->inst_count; i++)
+            CHECK(um_dtype_bits(halves->inst[i].type.dtype) < 64 ||
+                  halves->inst[i].type.dtype == UM_F64);
         if (!shows_any_value(k)) {
+            check_same(k, 1, halves, "without 64-bit integers", n);
             check_same(k, 1, expanded, "expanded", n);
             check_same(k, 1, both, "expanded and simplified", n);
             compared++;
@@ -172,6 +178,7 @@ static void random_kernels_stay_the_same(void)
         CHECK(again && simple && again->inst_count <= simple->inst_count);
         before += k->inst_count;
         after += simple ? simple->inst_count : 0;
+        um_kernel_release(halves);
         um_kernel_release(both);
         um_kernel_release(expanded);
         um_kernel_release(again);
@@ -237,6 +244,7 @@ static void what_a_device_can_run(void)
 
 int main(void)
 {
+    run_limit = 1 << 24; /* a 64-bit division is 2000 of them */
     TEST(what_simplify_leaves);
     TEST(unused_memories_go);
     TEST(random_kernels_stay_the_same);

@@ -306,19 +306,29 @@ static um_status run_pass(const um_kernel *from, um_rewrite_fn fn, um_expand *e,
     *out = NULL;
     UM_TRY(um_rewrite_begin(&r, from, e));
     if (fn == um_expand_types) um_expand_memories(&r);
+    if (fn == um_expand_wide && !um_expand_wide_memories(&r))
+        um_kernel_mistake(r.to, UM_OUT_OF_MEMORY, "no memory to expand it");
     um_rewrite_each(&r, fn);
+    um_mem_free(e->high);
+    um_mem_free(e->high_var);
+    e->high = e->high_var = NULL;
     return um_rewrite_end(&r, out);
 }
 
-/* Whether it makes sense: types of up to 16 bits, subgroups of a power of two. f16 without values
- * has no arithmetic either. */
+enum { WIDE = 1 << UM_I64 | 1 << UM_U64 };
+
+/* Whether it makes sense: types of up to 16 bits, integers of 64, subgroups of a power of two. f16
+ * without values has no arithmetic either. */
 static um_status check_lacks(const um_kernel *k, um_klacks *lacks)
 {
     for (um_dtype dtype = 1; dtype < 32; dtype++)
-        if (lacks->types >> dtype & 1 && (um_dtype_bits(dtype) < 8 || um_dtype_bits(dtype) > 16))
+        if ((lacks->types & ~(uint32_t)WIDE) >> dtype & 1 &&
+            (um_dtype_bits(dtype) < 8 || um_dtype_bits(dtype) > 16))
             return UM_FAIL(UM_INVALID_ARGUMENT,
-                           "kernel %s: expanding %s; only 8- and 16-bit types can lack", k->name,
-                           um_dtype_name(dtype));
+                           "kernel %s: expanding %s; only 8- and 16-bit types and 64-bit integers "
+                           "can lack",
+                           k->name, um_dtype_name(dtype));
+    if (lacks->types & WIDE) lacks->types |= WIDE;
     if (lacks->shuffles & (lacks->shuffles - 1) || lacks->shuffles > 128)
         return UM_FAIL(UM_INVALID_ARGUMENT, "kernel %s: expanding to subgroups of %u", k->name,
                        lacks->shuffles);
@@ -344,7 +354,8 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kerne
                   {lacks->saturation || lacks->narrow_saturation, um_expand_saturation},
                   {lacks->arithmetic != 0, um_expand_arithmetic},
                   {lacks->math, expand_math},
-                  {lacks->types != 0, um_expand_types}};
+                  {(lacks->types & WIDE) != 0, um_expand_wide},
+                  {(lacks->types & ~(uint32_t)WIDE) != 0, um_expand_types}};
     um_expand e = {.lacks = lacks};
     um_kernel *last = NULL, *next;
     for (size_t i = 0; i < UM_COUNT_OF(passes); i++) {

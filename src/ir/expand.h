@@ -1,5 +1,6 @@
 /* ir/expand.h: what the files of um_kernel_expand share: expand.c (what goes across invocations,
- * asynchronous copies), expand_type.c (conversions and types that a target lacks), small_float.c.
+ * asynchronous copies), expand_type.c (conversions and types that a target lacks), small_float.c,
+ * expand_wide.c (64-bit integers).
  */
 #ifndef UM_IR_EXPAND_H
 #define UM_IR_EXPAND_H
@@ -10,6 +11,10 @@ typedef struct um_expand {
     const um_klacks *lacks;
     um_mem scratch[32]; /* by dtype: a shared array with an element an invocation */
     um_mem part[32];    /* by dtype: a variable */
+    /* expand_wide.c */
+    um_val *high;          /* upper half of each value of the old kernel */
+    um_mem *high_var;      /* of each variable */
+    um_mem division[3][4]; /* variables of a division, by lanes / 2 */
 } um_expand;
 
 um_val um_expand_saturation(um_rewrite *r, um_kinst inst);
@@ -17,6 +22,9 @@ um_val um_expand_arithmetic(um_rewrite *r, um_kinst inst);
 um_val um_expand_types(um_rewrite *r, um_kinst inst);
 /* The declarations of the new kernel, before um_expand_types. */
 void um_expand_memories(um_rewrite *r);
+
+um_val um_expand_wide(um_rewrite *r, um_kinst inst);
+bool um_expand_wide_memories(um_rewrite *r); /* false: no memory */
 
 /* f32 values to the bits of a small float type, in u32 of as many lanes, and back; as CONVERT. */
 um_val um_expand_narrow(um_kernel *k, um_dtype dtype, um_val value);

@@ -184,9 +184,10 @@ typedef struct um_klacks {
     bool narrow_saturation; /* only its converts of f32 and f64 to 32 and 64 bits saturate */
     bool saturation;        /* its convert of a float that is no integer's is anything */
     uint32_t arithmetic;    /* bit (1u << dtype): f16, computed in f32 */
-    uint32_t types; /* bit (1u << dtype): no values and no memory of it; 8- and 16-bit types,
-                       and bool for memory. Elements lie in u16, u8 or, where these lack too,
-                       in parts of u32; in shared and private arrays in a u32 each */
+    /* Bit (1u << dtype): no values and no memory of it. 64-bit integers become pairs of u32. Types
+     * of 8 and 16 bits, and bool in memory, lie in u16, u8 or, where these lack too, in parts of
+     * u32; in shared and private arrays in a u32 each. */
+    uint32_t types;
 } um_klacks;
 /* The kernel without what the target lacks (expand.c). UNSUPPORTED: what cannot be expressed. */
 um_status um_kernel_expand(const um_kernel *k, const um_klacks *lacks, um_kernel **out);

@@ -4,6 +4,7 @@
 enum {
     BIT_F16 = 1 << UM_F16,
     BIT_BOOL = 1 << UM_BOOL,
+    WIDE = 1 << UM_I64 | 1 << UM_U64,
     INTS = 1 << UM_I8 | 1 << UM_I16 | 1 << UM_U8 | 1 << UM_U16,
     SMALL = 1 << UM_BF16 | 1 << UM_F8E4M3FN | 1 << UM_F8E4M3FNUZ | 1 << UM_F8E5M2 |
             1 << UM_F8E5M2FNUZ | 1 << UM_F6E2M3 | 1 << UM_F6E3M2 | 1 << UM_F8E8M0
@@ -19,20 +20,24 @@ static const row text_rows[UM_TARGET_COUNT] = {
     [UM_TARGET_CUDA] = {SMALL | BIT_F16, 0, BY_SHUFFLES},
     [UM_TARGET_HIP] = {SMALL | BIT_F16, 0, BY_SHUFFLES},
     [UM_TARGET_METAL] = {SMALL, 0, BY_SHUFFLES},
-    [UM_TARGET_WGSL] = {SMALL | BIT_F16 | INTS | BIT_BOOL, 0, ALONE}};
+    [UM_TARGET_WGSL] = {SMALL | BIT_F16 | INTS | BIT_BOOL | WIDE, 0, ALONE}};
 
-static const row spirv_rows[] = {[UM_SPIRV_VULKAN] = {SMALL | BIT_BOOL, BIT_F16 | INTS, WHOLE},
-                                 [UM_SPIRV_KERNEL] = {SMALL | BIT_BOOL, BIT_F16, ALONE}};
+static const row spirv_rows[] = {
+    [UM_SPIRV_VULKAN] = {SMALL | BIT_BOOL, BIT_F16 | INTS | WIDE, WHOLE},
+    [UM_SPIRV_KERNEL] = {SMALL | BIT_BOOL, BIT_F16, ALONE}};
 
 static um_klacks lacks_of(const row *r, uint32_t types, uint32_t subgroup_size)
 {
+    uint32_t lacking = r->never | (r->perhaps & ~types);
+    /* halves of a wide sum are no sums, but they can be shuffled */
+    bool shuffles = r->subgroups == BY_SHUFFLES || (lacking & WIDE) != 0;
     return (um_klacks){.group_ops = true,
                        .async_copy = true,
                        .math = true,
                        .narrow_saturation = true,
                        .subgroups = r->subgroups == ALONE || subgroup_size == 0,
-                       .shuffles = r->subgroups == BY_SHUFFLES ? subgroup_size : 0,
-                       .types = r->never | (r->perhaps & ~types)};
+                       .shuffles = shuffles ? subgroup_size : 0,
+                       .types = lacking};
 }
 
 um_klacks um_text_lacks(um_target target, uint32_t types, uint32_t subgroup_size)

@@ -38,8 +38,9 @@ um_status um_render_text(const um_kernel *kernel, um_target target, um_text *out
 typedef enum um_spirv_flavour { UM_SPIRV_VULKAN, UM_SPIRV_KERNEL } um_spirv_flavour;
 um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_text *out);
 
-/* What um_kernel_expand has to take away first, on a device that has these types of 8 and 16 bits
- * (bit 1u << dtype) and subgroups of that many invocations (0: of an unknown number, or none). */
+/* What um_kernel_expand has to take away first, on a device that has these types, but those of
+ * 32 bits (bit 1u << dtype), and subgroups of that many invocations (0: of an unknown number, or
+ * none). */
 um_klacks um_text_lacks(um_target target, uint32_t types, uint32_t subgroup_size);
 um_klacks um_spirv_flavour_lacks(um_spirv_flavour flavour, uint32_t types, uint32_t subgroup_size);
 
