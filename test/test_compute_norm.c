@@ -76,12 +76,18 @@ static void check_far(um_dtype dtype, double offset, double size, double toleran
     for (int i = 0; i < N; i++) square += pow((x[i] - offset) / size - mean, 2) / N;
     um_view vx = face_put(&f, dtype, SHAPE(1, 1, N), dtype == UM_F32 ? (void *)narrow : (void *)x);
     um_view vy = face_put(&f, dtype, SHAPE(1, 1, N), NULL);
+    um_view rows_x = vx, rows_y = vy; /* of eight channels */
+    CHECK_OK(um_view_make(vx.ptr, dtype, SHAPE(1, N / 8, 8), &rows_x));
+    CHECK_OK(um_view_make(vy.ptr, dtype, SHAPE(1, N / 8, 8), &rows_y));
     um_norm_views v = {.x = &vx, .y = &vy};
     um_norm_desc d = {.training = 1};
-    for (int form = 0; form < 3; form++) {
+    for (int form = 0; form < 4; form++) {
         if (form == 0) CHECK_OK(um_layer_norm_forward(f.stream, &d, &v));
         if (form == 1) CHECK_OK(um_group_norm_forward(f.stream, &d, &v));
         if (form == 2) CHECK_OK(um_batch_norm_forward(f.stream, &d, &v));
+        v.x = &rows_x, v.y = &rows_y, d.layout = UM_CHANNELS_LAST;
+        if (form == 3) CHECK_OK(um_group_norm_forward(f.stream, &d, &v));
+        v.x = &vx, v.y = &vy, d.layout = UM_CHANNELS_FIRST;
         face_get(&f, &vy, dtype == UM_F32 ? (void *)narrow : (void *)y);
         double worst = 0;
         for (int i = 0; i < N; i++) {

@@ -239,7 +239,7 @@ static const struct norm_row {
     {UM_DIMS(33, 65), 0, 2, 1e-5, 1, 5, UM_CHANNELS_FIRST},
     {UM_DIMS(5, 6, 7), 0, 2, 1e-5, 2, 3, UM_CHANNELS_FIRST},
     {UM_DIMS(5, 6, 7), 0, 2, 1e-5, 1, 7, UM_CHANNELS_LAST},
-    {UM_DIMS(7, 1200), 3e3, 4, 1e-3, 1, 4, UM_CHANNELS_FIRST},
+    {UM_DIMS(9, 1200), 3e3, 4, 1e-3, 1, 4, UM_CHANNELS_FIRST},
     {UM_DIMS(2, 4, 33, 33), 0, 0, 1e-5, 2, 2, UM_CHANNELS_FIRST},
     {UM_DIMS(3, 4, 5, 8), 0, 2, 1e-5, 3, 1, UM_CHANNELS_LAST},
     {UM_DIMS(0, 6, 4), 0, 2, 1e-5, 2, 3, UM_CHANNELS_FIRST},

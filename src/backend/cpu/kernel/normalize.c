@@ -1,11 +1,13 @@
 /* backend/cpu/kernel/normalize.c: layer, group and batch norm, the gradients of all norms and of
  * softmax. A line is what shares its statistics: some channels, each of some elements (`inner`).
  * It is gone through in chunks: once for its moments, for a gradient once more for its sums, and
- * once to write. The arithmetic is in normalize_body.h. softmax and rms_norm are in norm.c. */
+ * once to write: normalize_body.h. Channels that are neighbours in memory go together, row by row:
+ * normalize_across_body.h. softmax and rms_norm are in norm.c. */
 #include "backend/cpu/kernel/vmath.h"
 #include "backend/cpu/kernel/walk.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 enum { X, DY, OUT, MEAN, INVERSE, OLD_MEAN, OLD_VAR, NEW_MEAN, NEW_VAR, VIEWS };
 
@@ -15,7 +17,9 @@ enum {
     MOST_BLOCKS = 32,      /* ... of lines with partial gradients of their own */
     TASK_WORK = 1 << 14,   /* elements: a task's least, */
     SHARED_WORK = 1 << 16, /* and an op's that more than one thread is worth */
-    SUM_WIDTH = 512        /* gradients added up across blocks at a time */
+    SUM_WIDTH = 512,       /* gradients added up across blocks at a time */
+    ROWS = 64,             /* across: of a block */
+    JOINED = 256           /* ... and columns joined at a time, or a group's */
 };
 
 typedef struct normalize_job {
@@ -35,7 +39,8 @@ typedef struct normalize_job {
     const void *w, *b;                           /* packed, of the type computed in */
     void *partial;                               /* gradients [blocks][dw, db][weight_count] */
     int64_t blocks, weight_count, lines_a_task;
-    uint8_t *own; /* each worker's, own_bytes apart: layers' sums and what they lost */
+    uint8_t *across; /* where the sums of channels go, NULL: the op goes by lines */
+    uint8_t *own;    /* each worker's, own_bytes apart: layers' sums and what they lost */
     size_t own_bytes;
 } normalize_job;
 
@@ -48,17 +53,42 @@ static void walk_in_order(um_walk *walk, const um_view *view)
     um_walk_end(walk);
 }
 
+/* Channels are neighbours: see normalize_across_body.h. */
+typedef enum across_phase {
+    ACROSS_MEAN, /* f64: for a shift near it */
+    ACROSS_MOMENTS,
+    ACROSS_PRODUCTS,
+    ACROSS_FORWARD,
+    ACROSS_BACKWARD
+} across_phase;
+
+enum { HI, LO, INV, MEAN_G, MEAN_P, SLOTS };
+
+typedef struct across_job {
+    const normalize_job *job;
+    across_phase phase;
+    int64_t sets, rows, blocks, columns, groups; /* of a set */
+    int64_t blocks_a_task;
+    double *sums;
+    void *slots;
+    _Atomic bool far; /* a deviation that the lines must see to */
+} across_job;
+
 static bool sums_gradients(const normalize_job *job) { return job->gradient[0] != NULL; }
 
 #define REAL_BITS 64
 #include "backend/cpu/kernel/real.h"
 
 #include "backend/cpu/kernel/normalize_body.h"
+
+#include "backend/cpu/kernel/normalize_across_body.h"
 #undef REAL_BITS
 #define REAL_BITS 32
 #include "backend/cpu/kernel/real.h"
 
 #include "backend/cpu/kernel/normalize_body.h"
+
+#include "backend/cpu/kernel/normalize_across_body.h"
 
 um_status UM_ISA_FN(um_run_normalize)(um_cpu_exec *exec, const um_op *op);
 
@@ -233,6 +263,126 @@ static void split(normalize_job *job)
 
 static size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/* ---- across -------------------------------------------------------------------------------------
+ */
+
+static void block_task(void *ctx, int64_t task, int32_t worker)
+{
+    (void)worker;
+    const across_job *a = ctx;
+    int64_t first = task * a->blocks_a_task;
+    int64_t end = UM_MIN(first + a->blocks_a_task, a->sets * a->blocks);
+    for (int64_t i = first; i < end; i++) {
+        if (a->job->dtype == UM_F64)
+            across_block_f64(a, i / a->blocks, i % a->blocks);
+        else
+            across_block_f32(a, i / a->blocks, i % a->blocks);
+    }
+}
+
+static void run_blocks(across_job *a, across_phase phase)
+{
+    a->phase = phase;
+    um_cpu_parallel(a->job->exec, um_ceil_div(a->sets * a->blocks, a->blocks_a_task), block_task,
+                    a);
+}
+
+/* Groups of a set whose columns are joined together. */
+static int64_t groups_a_task(const across_job *a) { return UM_MAX(JOINED / a->job->channels, 1); }
+
+static void join_task(void *ctx, int64_t task, int32_t worker)
+{
+    (void)worker;
+    across_job *a = ctx;
+    int64_t channels = a->job->channels, tasks = um_ceil_div(a->groups, groups_a_task(a));
+    int64_t set = task / tasks, first = task % tasks * groups_a_task(a);
+    int64_t end = UM_MIN(first + groups_a_task(a), a->groups) * channels;
+    bool wide = a->job->dtype == UM_F64, good = true;
+    for (int64_t c = first * channels, n; c < end; c += n) {
+        n = UM_MIN(end - c, JOINED);
+        if (wide)
+            across_join_f64(a, set, c, n);
+        else
+            across_join_f32(a, set, c, n);
+    }
+    for (int64_t c = first * channels; c < end; c += channels) {
+        if (a->phase == ACROSS_PRODUCTS && wide)
+            across_means_f64(a, set, c);
+        else if (a->phase == ACROSS_PRODUCTS)
+            across_means_f32(a, set, c);
+        else
+            good = (wide ? across_stats_f64(a, set, c) : across_stats_f32(a, set, c)) && good;
+    }
+    if (!good) atomic_store_explicit(&a->far, true, memory_order_relaxed); /* read after the join */
+}
+
+static void join_blocks(across_job *a)
+{
+    int64_t tasks = um_ceil_div(a->groups, groups_a_task(a));
+    um_cpu_parallel(a->job->exec, a->sets * tasks, join_task, a);
+}
+
+/* Whether the op is one for rows of channels. */
+static bool is_across(const normalize_job *job)
+{
+    if (job->softmax || job->each || job->channel_stride[X] != 1 || job->channel_stride[OUT] != 1)
+        return false;
+    if (job->view[DY] && job->channel_stride[DY] != 1) return false;
+    return job->groups * job->channels >= 8 && job->inner.total >= 8 &&
+           um_walk_step(&job->inner, X) != 1;
+}
+
+static across_job across_of(const normalize_job *job)
+{
+    across_job a = {.job = job, .groups = job->groups, .rows = job->inner.total};
+    a.columns = job->groups * job->channels;
+    a.sets = job->lines.total / job->groups;
+    a.blocks = um_ceil_div(a.rows, ROWS);
+    a.blocks_a_task = um_ceil_div(TASK_WORK, ROWS * a.columns);
+    return a;
+}
+
+static size_t across_bytes(const normalize_job *job, size_t real)
+{
+    if (!is_across(job) || job->lines.total == 0) return 0;
+    across_job a = across_of(job);
+    size_t columns = (size_t)(a.sets * a.columns);
+    return round_up(columns * (size_t)a.blocks * 2 * sizeof(double)) +
+           round_up(columns * SLOTS * real);
+}
+
+/* false: some deviation is out of the range of this form, and nothing is written yet. */
+static bool run_across(normalize_job *job, uint8_t *scratch)
+{
+    across_job a = across_of(job);
+    bool wide = job->dtype == UM_F64;
+    a.sums = (double *)(void *)scratch;
+    a.slots = scratch + round_up((size_t)(a.sets * a.columns * a.blocks) * 2 * sizeof(double));
+    for (int64_t set = 0; set < a.sets; set++)
+        wide ? across_start_f64(&a, set) : across_start_f32(&a, set);
+    for (int32_t phase = wide ? ACROSS_MEAN : ACROSS_MOMENTS; phase <= ACROSS_MOMENTS; phase++) {
+        if (job->given) break;
+        run_blocks(&a, (across_phase)phase);
+        join_blocks(&a);
+    }
+    if (atomic_load_explicit(&a.far, memory_order_relaxed)) return false;
+    if (!job->backward) {
+        for (int64_t set = 0; set < a.sets; set++)
+            wide ? across_write_f64(&a, set) : across_write_f32(&a, set);
+        run_blocks(&a, ACROSS_FORWARD);
+        return true;
+    }
+    if (!job->given || job->blocks > 0) {
+        run_blocks(&a, ACROSS_PRODUCTS);
+        join_blocks(&a);
+    }
+    run_blocks(&a, ACROSS_BACKWARD);
+    return true;
+}
+
+/* ---- running
+ * ------------------------------------------------------------------------------------- */
+
 /* Room for the parameters as they are computed with, the partial gradients, and each worker's. */
 static um_status reserve(normalize_job *job, size_t real)
 {
@@ -243,10 +393,12 @@ static um_status reserve(normalize_job *job, size_t real)
     size_t partial = round_up((size_t)job->blocks * 2 * (size_t)job->weight_count * real);
     bool keeps = job->each && sums_gradients(job) && job->blocks > 0;
     job->own_bytes = keeps ? round_up(4 * (size_t)job->weight_count * real) : 0;
-    size_t shared = 2 * vector + partial, lanes = (size_t)job->exec->lanes;
+    size_t across = across_bytes(job, real);
+    size_t shared = 2 * vector + partial + across, lanes = (size_t)job->exec->lanes;
     UM_TRY(um_cpu_scratch_reserve(job->exec, round_up(shared / lanes + 64) + job->own_bytes));
     uint8_t *scratch = job->exec->scratch;
     job->partial = scratch + 2 * vector;
+    job->across = across > 0 ? scratch + 2 * vector + partial : NULL;
     job->own = scratch + shared;
     if (job->dtype == UM_F64) {
         job->w = load_parameter_f64(job->weight, scratch);
@@ -264,7 +416,8 @@ um_status UM_ISA_FN(um_run_normalize)(um_cpu_exec *exec, const um_op *op)
     split(&job);
     UM_TRY(reserve(&job, job.dtype == UM_F64 ? sizeof(double) : sizeof(float)));
     bool has_lines = job.lines.total > 0 && (job.size > 0 || job.view[MEAN]);
-    if (has_lines)
+    bool done = has_lines && job.across && run_across(&job, job.across);
+    if (has_lines && !done)
         um_cpu_parallel(exec, um_ceil_div(job.lines.total, job.lines_a_task), normalize_task, &job);
     if (sums_gradients(&job))
         um_cpu_parallel(exec, um_ceil_div(job.weight_count, SUM_WIDTH), gradient_task, &job);

@@ -3,8 +3,10 @@
 
 #undef STATS
 #undef CURSOR
-#define STATS  REAL_FN(stats)
-#define CURSOR REAL_FN(cursor)
+#undef ROWS_OF
+#define STATS   REAL_FN(stats)
+#define CURSOR  REAL_FN(cursor)
+#define ROWS_OF REAL_FN(rows)
 
 /* x * scale is (hi + lo) + normal / inverse; scale, a power of two, is 1 but for deviations that
  * REAL's squares or inverses do not hold. lo is what hi lacks of the mean. */
