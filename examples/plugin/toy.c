@@ -17,6 +17,8 @@
 /* The host's functions, set by the entry; the same each time. */
 static const um_host *host;
 
+#define BUFFER_MAX ((uint64_t)1 << 30)
+
 /* Each backend says itself what these two are. */
 struct um_backend_device {
     int32_t ordinal;
@@ -75,6 +77,7 @@ static um_status toy_caps(um_backend_device *device, um_caps *out)
     out->storage = (1u << (UM_BOOL + 1)) - 2; /* buffers hold every dtype: they are bytes */
     out->arithmetic = 1u << UM_F32;           /* ops compute on this one */
     out->compute_units = 1;
+    out->buffer_max_bytes = BUFFER_MAX;
     out->subgroup_min = out->subgroup_max = 1;
     out->features = UM_FEATURE_UNIFIED_MEMORY;
     out->memory_kind = UM_MEMORY_HOST;
@@ -88,7 +91,7 @@ static um_status toy_alloc(um_backend_device *device, uint64_t size_bytes, um_pt
 {
     (void)device;
     *out = 0;
-    void *ptr = size_bytes <= SIZE_MAX / 2 ? host->alloc((size_t)size_bytes, 64) : NULL;
+    void *ptr = size_bytes <= BUFFER_MAX ? host->alloc((size_t)size_bytes, 64) : NULL;
     if (!ptr) return no_memory("a buffer");
     *out = (um_ptr)(uintptr_t)ptr;
     return UM_OK;

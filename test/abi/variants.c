@@ -85,7 +85,7 @@ static int32_t alloc(v1_device *device, uint64_t size_bytes, uint64_t *out)
     (void)device;
     if (is("bytes")) return *out = 4, V1_OK;
     if (is("silent") && size_bytes == 1) return V1_OUT_OF_MEMORY;
-    void *ptr = size_bytes < PTRDIFF_MAX ? host->alloc((size_t)size_bytes, 64) : NULL;
+    void *ptr = size_bytes <= 1 << 30 ? host->alloc((size_t)size_bytes, 64) : NULL;
     *out = (uint64_t)(uintptr_t)ptr;
     return ptr ? V1_OK : host->fail(V1_OUT_OF_MEMORY, variant, NULL, 0, "%s: no memory", variant);
 }
