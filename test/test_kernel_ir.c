@@ -310,6 +310,28 @@ static void damage(char *text, size_t room)
     }
 }
 
+/* Whatever is a kernel goes through the passes, or is refused. */
+static void check_passes(const um_kernel *k)
+{
+    static const um_klacks lacks[] = {
+        {.group_ops = true, .subgroups = true, .async_copy = true},
+        {.group_ops = true,
+         .shuffles = 32,
+         .math = true,
+         .saturation = true,
+         .types = 1u << UM_F16 | 1u << UM_U16 | 1u << UM_BF16 | 1u << UM_I64 | 1u << UM_F8E4M3FN}};
+    um_kernel *other = NULL;
+    CHECK_OK(um_kernel_simplify(k, &other));
+    um_kernel_release(other);
+    for (size_t i = 0; i < UM_COUNT_OF(lacks); i++) {
+        um_status status = um_kernel_expand(k, &lacks[i], &other);
+        const char *message = um_last_error()->message;
+        bool good = status == UM_OK || status == UM_UNSUPPORTED || strstr(message, "arrays take");
+        CHECK_MSG(good, "%s", message);
+        um_kernel_release(other);
+    }
+}
+
 static void damaged_text_never_hurts(void)
 {
     um_kernel *k = with_every_opcode();
@@ -329,6 +351,7 @@ static void damaged_text_never_hurts(void)
         if (um_kernel_parse(text, &k) == UM_OK) {
             good++;
             check_round_trip(k, text);
+            check_passes(k);
         }
         um_kernel_release(k);
     }
