@@ -361,6 +361,21 @@ static void wide_arithmetic(void)
         }
 }
 
+/* What was the same in the whole work-group still counts so, whatever else is divided. */
+static void uniform_divisions(void)
+{
+    um_kernel *k = NULL, *e = NULL;
+    CHECK_OK(um_kernel_parse("kernel t group 8 1 1\nscalar n u32\nbuffer x u32 write\nbegin\n"
+                             "%1 = scalar u32 n\n%2 = local_index u32\n%3 = convert i64 %1\n"
+                             "%4 = convert i64 %2\n%5 = const i64 0x7\n%6 = div i64 %4, %5\n"
+                             "%7 = div i64 %3, %5\n%8 = lt bool %7, %5\nif %8\nbarrier\nend\n"
+                             "%12 = convert u32 %6\nstore x, %2, %12\n",
+                             &k));
+    CHECK_OK(um_kernel_expand(k, &(um_klacks){.types = 1u << UM_I64}, &e));
+    um_kernel_release(e);
+    um_kernel_release(k);
+}
+
 static void conversions_that_saturate(void)
 {
     static const um_dtype ints[] = {UM_I8, UM_U8, UM_I16, UM_U16, UM_I32, UM_U32, UM_I64, UM_U64};
@@ -576,6 +591,7 @@ int main(void)
     TEST(conversions_by_arithmetic);
     TEST(wide_conversions);
     TEST(wide_arithmetic);
+    TEST(uniform_divisions);
     TEST(conversions_that_saturate);
     TEST(types_as_words);
     TEST(half_arithmetic_in_f32);

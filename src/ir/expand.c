@@ -311,7 +311,10 @@ static um_status run_pass(const um_kernel *from, um_rewrite_fn fn, um_expand *e,
     um_rewrite_each(&r, fn);
     um_mem_free(e->high);
     um_mem_free(e->high_var);
+    um_mem_free(e->level);
+    um_mem_free(e->flow);
     e->high = e->high_var = NULL;
+    e->level = e->flow = NULL;
     return um_rewrite_end(&r, out);
 }
 

@@ -12,9 +12,10 @@ typedef struct um_expand {
     um_mem scratch[32]; /* by dtype: a shared array with an element an invocation */
     um_mem part[32];    /* by dtype: a variable */
     /* expand_wide.c */
-    um_val *high;          /* upper half of each value of the old kernel */
-    um_mem *high_var;      /* of each variable */
-    um_mem division[3][4]; /* variables of a division, by lanes / 2 */
+    um_val *high;             /* upper half of each value of the old kernel */
+    um_mem *high_var;         /* of each variable */
+    uint8_t *level, *flow;    /* um_kuniform of each value, and of the flow it stands in */
+    um_mem division[3][3][4]; /* variables of a division, by level and lanes / 2 */
 } um_expand;
 
 um_val um_expand_saturation(um_rewrite *r, um_kinst inst);

@@ -110,56 +110,63 @@ static pair shift_right(um_kernel *k, pair a, um_val by, bool is_signed)
 
 /* ---- division ------------------------------------------------------------------------------- */
 
-static um_mem wide_var(um_expand *e, um_kernel *k, int32_t lanes, int32_t which)
+/* A variable counts as different in each invocation as soon as it is once set so: divisions only
+ * share theirs with others of their level. */
+static um_mem division_var(um_expand *e, um_kernel *k, um_kuniform level, int32_t lanes,
+                           int32_t which)
 {
-    um_mem *var = &e->division[lanes / 2][which];
+    um_mem *var = &e->division[level][lanes / 2][which];
     char name[32];
     if (*var) return *var;
-    snprintf(name, sizeof name, "division_%d_%d", lanes, which);
+    snprintf(name, sizeof name, "division%u_%d_%d", level, lanes, which);
     for (uint32_t i = 2; !um_kernel_name_is_free(k, name); i++)
-        snprintf(name, sizeof name, "division_%d_%d_%u", lanes, which, i);
+        snprintf(name, sizeof name, "division%u_%d_%d_%u", level, lanes, which, i);
     return *var = um_k_var(k, name, UM_U32, lanes);
 }
 
 /* By hand: bit by bit the dividend goes up into the rest, and the quotient follows it. */
-static void divide(um_expand *e, um_kernel *k, pair a, pair b, pair *quotient, pair *rest)
+static void divide(um_rewrite *r, pair a, pair b, pair *quotient, pair *remains)
 {
+    um_expand *e = r->pass;
+    um_kernel *k = r->to;
+    um_kuniform level = UM_MAX(e->level[r->at], e->flow[r->at]);
     int32_t lanes = lanes_of(k, a.lo);
     um_mem var[4];
     um_val init[4] = {a.lo, a.hi, word(k, lanes, 0), word(k, lanes, 0)};
     um_val zero = um_k_u32(k, 0), one = word(k, lanes, 1), top = word(k, lanes, 31);
     for (int32_t i = 0; i < 4; i++) {
-        var[i] = wide_var(e, k, lanes, i);
+        var[i] = division_var(e, k, level, lanes, i);
         um_k_set(k, var[i], init[i]);
     }
     um_k_for(k, zero, um_k_u32(k, 64), um_k_u32(k, 1));
     pair q = {um_k_get(k, var[0]), um_k_get(k, var[1])};
-    pair r = {um_k_get(k, var[2]), um_k_get(k, var[3])};
-    um_val lost = um_k_ne(k, um_k_shr(k, r.hi, top), word(k, lanes, 0));
+    pair rest = {um_k_get(k, var[2]), um_k_get(k, var[3])};
+    um_val lost = um_k_ne(k, um_k_shr(k, rest.hi, top), word(k, lanes, 0));
     um_val next = um_k_shr(k, q.hi, top);
-    r = add(k, r, r);
-    r.lo = um_k_or(k, r.lo, next);
+    rest = add(k, rest, rest);
+    rest.lo = um_k_or(k, rest.lo, next);
     q = add(k, q, q);
-    um_val fits = um_k_or(k, lost, um_k_not(k, is_less(k, r, b, false)));
-    r = choose(k, fits, sub(k, r, b), r);
+    um_val fits = um_k_or(k, lost, um_k_not(k, is_less(k, rest, b, false)));
+    rest = choose(k, fits, sub(k, rest, b), rest);
     q.lo = um_k_select(k, fits, um_k_or(k, q.lo, one), q.lo);
-    um_val out[4] = {q.lo, q.hi, r.lo, r.hi};
+    um_val out[4] = {q.lo, q.hi, rest.lo, rest.hi};
     for (int32_t i = 0; i < 4; i++) um_k_set(k, var[i], out[i]);
     um_k_end(k);
     *quotient = (pair){um_k_get(k, var[0]), um_k_get(k, var[1])};
-    *rest = (pair){um_k_get(k, var[2]), um_k_get(k, var[3])};
+    *remains = (pair){um_k_get(k, var[2]), um_k_get(k, var[3])};
 }
 
-static pair divided(um_expand *e, um_kernel *k, pair a, pair b, bool is_signed, bool wants_rest)
+static pair divided(um_rewrite *r, pair a, pair b, bool is_signed, bool wants_rest)
 {
+    um_kernel *k = r->to;
     pair quotient, rest;
     if (!is_signed) {
-        divide(e, k, a, b, &quotient, &rest);
+        divide(r, a, b, &quotient, &rest);
         return wants_rest ? rest : quotient;
     }
     um_val turn =
         wants_rest ? is_negative(k, a) : um_k_xor(k, is_negative(k, a), is_negative(k, b));
-    divide(e, k, magnitude(k, a), magnitude(k, b), &quotient, &rest);
+    divide(r, magnitude(k, a), magnitude(k, b), &quotient, &rest);
     pair got = wants_rest ? rest : quotient;
     return choose(k, turn, negate(k, got), got);
 }
@@ -313,7 +320,11 @@ bool um_expand_wide_memories(um_rewrite *r)
     int64_t count = r->to->mem_count;
     e->high = um_mem_zalloc((size_t)r->from->inst_count * sizeof *e->high);
     e->high_var = um_mem_zalloc((size_t)(count + 1) * sizeof *e->high_var);
-    if (!e->high || !e->high_var) return false;
+    e->level = um_mem_alloc((size_t)r->from->inst_count);
+    e->flow = um_mem_alloc((size_t)r->from->inst_count);
+    if (!e->high || !e->high_var || !e->level || !e->flow ||
+        um_kernel_uniformity(r->from, e->level, e->flow) != UM_OK)
+        return false;
     for (int64_t i = 0; i < count && r->to->status == UM_OK; i++) {
         um_kmem *m = &r->to->mem[i];
         char name[32];
@@ -388,8 +399,8 @@ static pair compute(um_rewrite *r, const um_kinst *inst, const um_val high[4], b
     case UM_KOP_ADD: return add(k, a, b);
     case UM_KOP_SUB: return sub(k, a, b);
     case UM_KOP_MUL: return mul(k, a, b);
-    case UM_KOP_DIV: return divided(r->pass, k, a, b, is_signed, false);
-    case UM_KOP_REM: return divided(r->pass, k, a, b, is_signed, true);
+    case UM_KOP_DIV: return divided(r, a, b, is_signed, false);
+    case UM_KOP_REM: return divided(r, a, b, is_signed, true);
     case UM_KOP_NEG: return negate(k, a);
     case UM_KOP_ABS: return is_signed ? magnitude(k, a) : a;
     case UM_KOP_MIN: return choose(k, is_less(k, a, b, is_signed), a, b);
