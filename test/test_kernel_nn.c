@@ -61,25 +61,29 @@ static void softmax(void)
                       i % 5 ? 3 : 40, i >= 24);
 }
 
+/* One by one, and many at once: along the first axis. */
 static void softmax_special(void)
 {
-    for (int32_t form = 0; form < 2; form++) {
-        um_op_id id = form ? UM_OP_LOG_SOFTMAX : UM_OP_SOFTMAX;
-        int64_t shape[] = {5, 19};
+    for (int32_t form = 0; form < 4; form++) {
+        bool logs = form % 2, columns = form / 2;
+        um_op_id id = logs ? UM_OP_LOG_SOFTMAX : UM_OP_SOFTMAX;
+        int64_t shape[] = {columns ? 19 : 5, columns ? 40 : 19}, line = columns ? 1 : 19,
+                step = columns ? 40 : 1;
         array x = array_make(UM_F32, 2, shape, PACKED), y = array_make(UM_F32, 2, shape, PACKED);
         array_fill(&x, 1);
-        for (int64_t i = 0; i < 19; i++) array_set(&x, i, -(double)INFINITY); /* row 0 */
-        array_set(&x, 19 + 17, (double)NAN);
-        array_set(&x, 38 + 3, (double)INFINITY);
-        array_set(&x, 57 + 4, -(double)INFINITY);
-        for (int64_t i = 0; i < 19; i++) array_set(&x, 76 + i, i == 7 ? 3e38 : -3e38);
+        for (int64_t i = 0; i < 19; i++) array_set(&x, i * step, -(double)INFINITY); /* line 0 */
+        array_set(&x, line + 17 * step, (double)NAN);
+        array_set(&x, 2 * line + 3 * step, (double)INFINITY);
+        array_set(&x, 3 * line + 4 * step, -(double)INFINITY);
+        for (int64_t i = 0; i < 19; i++) array_set(&x, 4 * line + i * step, i == 7 ? 3e38 : -3e38);
         um_op op = {.id = id, .in_count = 1, .out_count = 1, .in = {x.view}, .out = {y.view}};
-        op.attrs.axis.axis = 1;
+        op.attrs.axis.axis = columns ? 0 : 1;
         CHECK_OK(run_op(&op));
-        for (int64_t i = 0; i < 57; i++) CHECK(isnan(array_get(&y, i)));
-        for (int64_t i = 57; i < 76; i++) CHECK(isfinite(array_get(&y, i)) == (i != 61 || !form));
-        CHECK(array_get(&y, 61) == (form ? -(double)INFINITY : 0));
-        CHECK(array_get(&y, 76 + 7) == (form ? 0 : 1));
+        for (int64_t i = 0; i < 57; i++) CHECK(isnan(array_get(&y, i / 19 * line + i % 19 * step)));
+        for (int64_t i = 0; i < 19; i++)
+            CHECK(isfinite(array_get(&y, 3 * line + i * step)) == (i != 4 || !logs));
+        CHECK(array_get(&y, 3 * line + 4 * step) == (logs ? -(double)INFINITY : 0));
+        CHECK(array_get(&y, 4 * line + 7 * step) == (logs ? 0 : 1));
         array_free(&x), array_free(&y);
     }
 }
@@ -93,8 +97,8 @@ static void check_any_lanes(um_op *op, array *out)
 static void lines_on_any_threads(void)
 {
     int64_t shape[] = {300, 700}, long_shape[] = {3, 100003};
-    for (int32_t form = 0; form < 6; form++) {
-        const int64_t *s = form < 3 ? shape : long_shape;
+    for (int32_t form = 0; form < 9; form++) {
+        const int64_t *s = form / 3 == 1 ? long_shape : shape;
         array x = array_make(UM_F32, 2, s, PACKED), y = array_make(UM_F32, 2, s, PACKED);
         array_fill(&x, 5);
         um_op_id ids[] = {UM_OP_SOFTMAX, UM_OP_LOG_SOFTMAX, UM_OP_RMS_NORM};
@@ -103,7 +107,7 @@ static void lines_on_any_threads(void)
         if (op.id == UM_OP_RMS_NORM)
             op.attrs.norm.eps = 1e-5;
         else
-            op.attrs.axis.axis = 1;
+            op.attrs.axis.axis = form < 6;
         check_any_lanes(&op, &y);
         array_free(&x), array_free(&y);
     }
