@@ -157,7 +157,8 @@ UM_API UM_MUST_CHECK um_status um_free_async(um_stream *stream, um_ptr ptr);
 /* From the device's pool, for work of this stream: memory that the stream gave back before is
  * handed out again although its work is not done; what other streams gave back, once it is. For
  * other streams' work um_wait first. As um_alloc otherwise; um_free is legal too. The pool gives
- * memory back to the device when it has 256 MiB more idle than in use, when um_alloc or
+ * memory back to the device when it has 256 MiB more idle than in use (in a free what nobody uses
+ * any more; um_alloc_async waits for the rest before it makes the pool larger), when um_alloc or
  * um_alloc_async would be out of memory, and by um_pool_trim. */
 UM_API UM_MUST_CHECK um_status um_alloc_async(um_stream *stream, uint64_t size_bytes, um_ptr *out);
 

@@ -35,7 +35,7 @@ static um_pool_block **list_of(um_pool *pool, const um_pool_block *block)
 
 /* ---- idle blocks ---------------------------------------------------------------------------- */
 
-/* All with the device's mutex held. */
+/* With the device's mutex held, these three. */
 static void push(um_pool *pool, um_pool_block *block)
 {
     um_pool_block **list = list_of(pool, block);
@@ -63,6 +63,13 @@ static um_pool_block *pick(um_pool *pool, int32_t class, uint64_t stream_id)
     return other ? unlink_block(pool, other) : NULL;
 }
 
+static void push_back(um_device *device, um_pool_block *block)
+{
+    um_mutex_lock(&device->mutex);
+    push(&device->pool, block);
+    um_mutex_unlock(&device->mutex);
+}
+
 /* A block that nobody uses any more by the time that the stream comes to it, or NULL. */
 static um_pool_block *take_idle(um_stream *stream, int32_t class)
 {
@@ -73,9 +80,7 @@ static um_pool_block *take_idle(um_stream *stream, int32_t class)
     if (!block || block->freed.stream_id == stream->id) return block;
     /* In a callback nobody may look: a stream that failed is waited for. */
     if (!um_in_callback() && um_event_is_done(block->freed, false)) return block;
-    um_mutex_lock(&device->mutex);
-    push(&device->pool, block);
-    um_mutex_unlock(&device->mutex);
+    push_back(device, block);
     return NULL;
 }
 
@@ -102,13 +107,30 @@ static um_pool_block *take_beyond(um_device *device, uint64_t keep_bytes)
     return block;
 }
 
-void um_pool_shrink(um_device *device, uint64_t keep_bytes)
+/* Without `wait` it stops at a block that somebody may still use. */
+static void shrink(um_device *device, uint64_t keep_bytes, bool wait)
 {
     um_pool_block *block;
     while ((block = take_beyond(device, keep_bytes))) {
-        (void)um_event_is_done(block->freed, true);
+        if (!um_event_is_done(block->freed, wait)) {
+            push_back(device, block);
+            return;
+        }
         destroy(device, block);
     }
+}
+
+void um_pool_shrink(um_device *device, uint64_t keep_bytes) { shrink(device, keep_bytes, true); }
+
+/* When it keeps too much. Frees do not wait; who makes the pool larger does. */
+static void shrink_to_slack(um_device *device, bool wait)
+{
+    um_mutex_lock(&device->mutex);
+    const um_pool *pool = &device->pool;
+    bool much = pool->idle_bytes > pool->in_use_bytes + SLACK_BYTES;
+    uint64_t keep_bytes = 2 * pool->in_use_bytes + SLACK_BYTES;
+    um_mutex_unlock(&device->mutex);
+    if (much && !um_in_callback()) shrink(device, keep_bytes, wait);
 }
 
 /* ---- handing out and taking back ------------------------------------------------------------ */
@@ -128,6 +150,7 @@ static void hand_out(um_device *device, um_pool_block *block, uint64_t size_byte
 
 static um_status make_block(um_device *device, uint64_t rounded, um_pool_block **out)
 {
+    shrink_to_slack(device, true);
     um_pool_block *block = um_mem_zalloc(sizeof *block);
     if (!block) return UM_FAIL(UM_OUT_OF_MEMORY, "um_alloc_async: no memory to note a block");
     um_status status = um_alloc(device, rounded, &block->ptr);
@@ -164,15 +187,12 @@ um_status um_alloc_async(um_stream *stream, uint64_t size_bytes, um_ptr *out)
 
 void um_pool_take_back(um_device *device, um_pool_block *block, um_event freed)
 {
-    um_pool *pool = &device->pool;
     um_mutex_lock(&device->mutex);
     block->freed = freed;
-    pool->in_use_bytes -= block->size_bytes;
-    push(pool, block);
-    bool much = pool->idle_bytes > pool->in_use_bytes + SLACK_BYTES;
-    uint64_t keep_bytes = 2 * pool->in_use_bytes + SLACK_BYTES;
+    device->pool.in_use_bytes -= block->size_bytes;
+    push(&device->pool, block);
     um_mutex_unlock(&device->mutex);
-    if (much && !um_in_callback()) um_pool_shrink(device, keep_bytes);
+    shrink_to_slack(device, false);
 }
 
 void um_pool_forget(um_pool_block *block) { um_mem_free(block); }
