@@ -262,6 +262,63 @@ static bool check_callback(probe *p)
     return wrong(p, "a callback came %d times, wanted once with OK", (int)calls);
 }
 
+/* ---- threads --------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, FEW_BYTES = 256 };
+
+/* One thread, with a stream of its own on the device of all. */
+typedef struct busy {
+    um_device *device;
+    int32_t number;
+    um_thread thread;
+    bool started, good;
+    char text[sizeof((um_error *)0)->message];
+} busy;
+
+static bool work_once(busy *b, um_stream *stream, uint8_t value)
+{
+    uint8_t got[FEW_BYTES];
+    um_ptr ptr = 0;
+    um_event done;
+    bool good = um_alloc(b->device, FEW_BYTES, &ptr) == UM_OK &&
+                um_fill(stream, ptr, FEW_BYTES, &value, 1) == UM_OK &&
+                um_record(stream, &done) == UM_OK && um_event_synchronize(done) == UM_OK &&
+                um_read(stream, got, ptr, FEW_BYTES) == UM_OK;
+    if (!good)
+        snprintf(b->text, sizeof b->text, "%s", um_last_error()->message);
+    else if (got[0] != value || memcmp(got, got + 1, FEW_BYTES - 1) != 0)
+        snprintf(b->text, sizeof b->text, "thread %d reads what another one wrote", (int)b->number);
+    if (ptr && um_free_async(stream, ptr) != UM_OK) good = false;
+    return good && !b->text[0];
+}
+
+static void be_busy(void *arg)
+{
+    busy *b = arg;
+    um_stream *stream = NULL;
+    b->good = um_stream_create(b->device, &stream) == UM_OK;
+    if (!b->good) snprintf(b->text, sizeof b->text, "%s", um_last_error()->message);
+    for (int i = 0; i < ROUNDS && b->good; i++)
+        b->good = work_once(b, stream, (uint8_t)(b->number * ROUNDS + i));
+    um_stream_release(stream);
+}
+
+static bool check_threads(probe *p)
+{
+    busy all[THREADS];
+    bool good = true;
+    for (int32_t i = 0; i < THREADS; i++) {
+        all[i] = (busy){.device = p->device, .number = i};
+        all[i].started = um_thread_start(&all[i].thread, be_busy, &all[i], "check") == UM_OK;
+        if (!all[i].started) be_busy(&all[i]);
+    }
+    for (int32_t i = 0; i < THREADS; i++) {
+        if (all[i].started) um_thread_join(all[i].thread);
+        if (good && !all[i].good) good = wrong(p, "%s", all[i].text);
+    }
+    return good;
+}
+
 /* ---- failures -------------------------------------------------------------------------------- */
 
 /* Row 9 of a table of 4. */
@@ -321,6 +378,7 @@ static const struct {
     {"device/order", check_order},
     {"device/events", check_events},
     {"device/callback", check_callback},
+    {"device/threads", check_threads},
     {"device/sticky", check_sticky},
 };
 
