@@ -349,6 +349,26 @@ static void test_pool_order(void)
     um_device_release(device); /* with two blocks that nobody gave back */
 }
 
+/* Its own block, though one that is not done yet lies before it. */
+static void test_pool_prefers_own(void)
+{
+    um_device *device = open_device("cpu");
+    um_stream *a = create_stream(device, 0), *b = create_stream(device, 0);
+    um_ptr own, other, again;
+    gate g = {.is_open = false};
+    CHECK_OK(um_alloc_async(a, 1000, &own));
+    CHECK_OK(um_alloc_async(b, 1000, &other));
+    CHECK_OK(um_stream_callback(b, wait_at_gate, &g));
+    CHECK_OK(um_free_async(a, own));
+    CHECK_OK(um_free_async(b, other));
+    CHECK_OK(um_alloc_async(a, 1000, &again));
+    CHECK(again == own && atomic_load(&g.passed) == 0);
+    atomic_store(&g.is_open, true);
+    um_stream_release(a);
+    um_stream_release(b);
+    um_device_release(device);
+}
+
 static void test_pool_stats(void)
 {
     enum { COUNT = 100 };
@@ -437,6 +457,7 @@ int main(void)
     TEST(test_callback_of_failed_stream);
     TEST(test_priorities);
     TEST(test_pool_order);
+    TEST(test_pool_prefers_own);
     TEST(test_pool_stats);
     TEST(test_pool_gives_back);
     CHECK(um_mem_live_count() == blocks);

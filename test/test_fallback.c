@@ -142,6 +142,10 @@ static void check_views(void)
     op = binary(view2(8, UM_F32, 10, 7, 20, 2), view2(12, UM_F32, 10, 7, 20, 2),
                 view2(12 + 9 * 80, UM_F32, 10, 7, -20, 2));
     same_on_both("woven", &op, (9 * 20 + 13 + 1) * 4 + 10 * 7 * 4);
+    /* An output around both inputs, so that three ranges become one; its rows are 7 of 300. */
+    op = binary(view2(500, UM_F32, 5, 7, 300, 1), view2(1000, UM_F32, 5, 7, 0, 1),
+                view2(2000, UM_F32, 5, 7, 0, 1));
+    same_on_both("around both", &op, (4 * 300 + 7) * 4 + 140);
     op = binary(view2(8, UM_F32, 1, 1, 3, -4), view2(12, UM_F32, 1, 1, 0, 0), a);
     op.in[1] = view2(16, UM_F32, 1, 1, 9, 9);
     same_on_both("one element", &op, 12);
@@ -181,6 +185,13 @@ static void test_ops(void)
     op.in[0] = view2(0, UM_F32, 3, 4, 4, 1);
     op.out[0] = view2(SLOT, UM_F32, 3, 4, 4, 1);
     same_on_both("a program", &op, 96);
+
+    /* f64 between f32, in a range that begins at 4: the other device has them as aligned as here.
+     */
+    op = (um_op){.id = UM_OP_COPY, .in_count = 1, .out_count = 1};
+    op.in[0] = (um_view){.ptr = 4, .dtype = UM_F32, .rank = 1, .shape = {8}, .stride = {4}};
+    op.out[0] = (um_view){.ptr = 8, .dtype = UM_F64, .rank = 1, .shape = {8}, .stride = {2}};
+    same_on_both("two dtypes woven", &op, 7 * 16 + 12 + 64);
 
     op = (um_op){.id = UM_OP_ARANGE, .out_count = 1, .attrs.arange = {.start = 3, .step = -1}};
     op.out[0] = (um_view){.ptr = 64, .dtype = UM_F16, .rank = 1, .shape = {9}, .stride = {-3}};

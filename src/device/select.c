@@ -16,7 +16,6 @@ typedef struct candidate {
     um_device_ref ref;
     um_device_info info;
     int32_t rank;        /* of its kind; lower is better */
-    bool behind;         /* after all others */
     bool matrix;         /* wanted for its tensor cores: before all others */
     char why[WHY_BYTES]; /* refused; "" is accepted */
 } candidate;
@@ -191,7 +190,6 @@ static int compare(const void *a, const void *b)
     const int64_t orders[] = {
         order_of(x->why[0] != 0, y->why[0] != 0),
         order_of(!x->matrix, !y->matrix),
-        order_of(x->behind, y->behind),
         order_of(x->rank, y->rank),
         x->info.memory_total_bytes == y->info.memory_total_bytes  ? 0
         : x->info.memory_total_bytes > y->info.memory_total_bytes ? -1
@@ -214,7 +212,6 @@ static void fill(const wish *w, candidate *c)
         return;
     }
     c->rank = rank_of(w, c->info.kind);
-    c->behind = c->info.kind == UM_DEVICE_CPU && !is_named(w, UM_DEVICE_CPU);
     c->matrix = w->wants_matrix && (c->info.features & UM_FEATURE_TENSOR_CORES);
     judge(w, c);
 }
@@ -233,7 +230,7 @@ static um_status add_backend(const wish *w, int32_t index, candidate **items, in
         candidate *c = &(*items)[(*count)++];
         *c = (candidate){.ref = {index, i}, .info = {.struct_size = sizeof c->info}};
         if (i < 0) {
-            c->behind = true;
+            c->rank = INT32_MAX;
             snprintf(c->why, sizeof c->why, "no device: %.*s", WHY_BYTES - 16, why);
         } else {
             fill(w, c);
