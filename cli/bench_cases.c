@@ -50,6 +50,18 @@ typedef struct bench_row {
     {                                                                                              \
         name, UM_OP_SUM, UM_F32, {MATRIX(4096, 4096)}, {.reduce = {ax, 0, 0}}, 0, false, 0         \
     }
+/* a: x, or dy and x; then w, and of a forward b */
+#define ROWS(op, outputs, ...)                                                                     \
+    {                                                                                              \
+        "4096x1024", op, UM_F32, {__VA_ARGS__}, {.norm = {.eps = 1e-5, .dims = 1}}, 0, false,      \
+            outputs                                                                                \
+    }
+#define IMAGES(name, op, place, outputs, ...)                                                      \
+    {                                                                                              \
+        name, op, UM_F32, {__VA_ARGS__},                                                           \
+            {.norm = {.eps = 1e-5, .groups = 32, .layout = place, .training = 1}}, 0, false,       \
+            outputs                                                                                \
+    }
 #define ATTENTION(name, type, sq, mask)                                                            \
     {                                                                                              \
         name, UM_OP_ATTENTION, type, {HEADS(sq), HEADS(512), HEADS(512)},                          \
@@ -120,14 +132,26 @@ static const bench_row rows[] = {
     REDUCE("4096x4096:rows", 2),
     REDUCE("4096x4096:columns", 1),
     {"4096x4096", UM_OP_SOFTMAX, UM_F32, {MATRIX(4096, 4096)}, {.axis = {1}}, 0, false, 0},
-    {"4096x1024",
-     UM_OP_RMS_NORM,
+    {"4096x4096",
+     UM_OP_SOFTMAX_BACKWARD,
      UM_F32,
-     {MATRIX(4096, 1024), {1, {1024}}},
-     {.norm = {.eps = 1e-5}},
+     {MATRIX(4096, 4096), MATRIX(4096, 4096)},
+     {.axis = {1}},
      0,
      false,
      0},
+    ROWS(UM_OP_RMS_NORM, 1, MATRIX(4096, 1024), {1, {1024}}),
+    ROWS(UM_OP_RMS_NORM_BACKWARD, 2, MATRIX(4096, 1024), MATRIX(4096, 1024), {1, {1024}}),
+    ROWS(UM_OP_LAYER_NORM, 1, MATRIX(4096, 1024), {1, {1024}}, {1, {1024}}),
+    ROWS(UM_OP_LAYER_NORM_BACKWARD, 3, MATRIX(4096, 1024), MATRIX(4096, 1024), {1, {1024}}),
+    IMAGES("32x64x56x56", UM_OP_GROUP_NORM, UM_CHANNELS_FIRST, 1, {4, {32, 64, 56, 56}}, {1, {64}}),
+    IMAGES("32x64x56x56", UM_OP_BATCH_NORM, UM_CHANNELS_FIRST, 1, {4, {32, 64, 56, 56}}, {1, {64}}),
+    IMAGES("32x64x56x56", UM_OP_BATCH_NORM_BACKWARD, UM_CHANNELS_FIRST, 3, {4, {32, 64, 56, 56}},
+           {4, {32, 64, 56, 56}}, {1, {64}}),
+    IMAGES("32x56x56x64:last", UM_OP_BATCH_NORM, UM_CHANNELS_LAST, 1, {4, {32, 56, 56, 64}},
+           {1, {64}}),
+    IMAGES("32x56x56x64:last", UM_OP_BATCH_NORM_BACKWARD, UM_CHANNELS_LAST, 3,
+           {4, {32, 56, 56, 64}}, {4, {32, 56, 56, 64}}, {1, {64}}),
     ATTENTION("h8:s512:d64", UM_F32, 512, UM_CAUSAL_NONE),
     ATTENTION("h8:s512:d64:causal", UM_F32, 512, UM_CAUSAL_BOTTOM_RIGHT),
     ATTENTION("h8:s512:d64:decode", UM_F32, 1, UM_CAUSAL_BOTTOM_RIGHT),

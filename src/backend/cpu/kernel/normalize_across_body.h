@@ -108,6 +108,17 @@ static void REAL_FN(across_products)(ROWS_OF *r, const REAL *hi, const REAL *lo,
     }
 }
 
+/* w and b: constants where they are NULL, as in write_normal. */
+UM_INLINE void REAL_FN(write_row)(const REAL *x, REAL *y, int64_t n, const REAL *hi, const REAL *lo,
+                                  const REAL *inverse, const REAL *w, const REAL *b)
+{
+    for (int64_t i = 0; i < n; i++) {
+        REAL value = (x[i] - hi[i] - lo[i]) * inverse[i];
+        if (w) value *= w[i];
+        y[i] = b ? value + b[i] : value;
+    }
+}
+
 static void REAL_FN(across_forward)(ROWS_OF *r, const REAL *hi, const REAL *lo, const REAL *inverse)
 {
     const REAL *w = r->a->job->w, *b = r->a->job->b;
@@ -116,29 +127,54 @@ static void REAL_FN(across_forward)(ROWS_OF *r, const REAL *hi, const REAL *lo, 
     for (bool more = true; more; more = REAL_FN(next_row)(r)) {
         const REAL *x = REAL_FN(load_row)(r, X);
         REAL *y = REAL_FN(open_row)(r);
-        for (int64_t i = 0; i < r->n; i++) {
-            REAL value = (x[i] - hi[i] - lo[i]) * inverse[i];
-            if (w) value *= w[i];
-            y[i] = b ? value + b[i] : value;
-        }
+        if (w && b)
+            REAL_FN(write_row)(x, y, r->n, hi, lo, inverse, w, b);
+        else if (w)
+            REAL_FN(write_row)(x, y, r->n, hi, lo, inverse, w, NULL);
+        else if (b)
+            REAL_FN(write_row)(x, y, r->n, hi, lo, inverse, NULL, b);
+        else
+            REAL_FN(write_row)(x, y, r->n, hi, lo, inverse, NULL, NULL);
         REAL_FN(store_row)(r, y);
     }
 }
 
-static void REAL_FN(across_backward)(ROWS_OF *r, const REAL *hi, const REAL *lo,
-                                     const REAL *inverse, const REAL *mean_g, const REAL *mean_p)
+/* slot: the set's, `columns` apart; w as in write_row. */
+UM_INLINE void REAL_FN(write_row_gradient)(const REAL *x, const REAL *dy, REAL *dx, int64_t n,
+                                           const REAL *slot, int64_t columns, const REAL *w)
+{
+    const REAL *hi = slot + HI * columns, *lo = slot + LO * columns,
+               *inverse = slot + INV * columns;
+    const REAL *mean_g = slot + MEAN_G * columns, *mean_p = slot + MEAN_P * columns;
+    for (int64_t i = 0; i < n; i++) {
+        REAL normal = (x[i] - hi[i] - lo[i]) * inverse[i], g = w ? dy[i] * w[i] : dy[i];
+        dx[i] = (g - mean_g[i] - normal * mean_p[i]) * inverse[i];
+    }
+}
+
+UM_INLINE void REAL_FN(write_row_scaled)(const REAL *dy, REAL *dx, int64_t n, const REAL *inverse,
+                                         const REAL *w)
+{
+    for (int64_t i = 0; i < n; i++) dx[i] = (w ? dy[i] * w[i] : dy[i]) * inverse[i];
+}
+
+static void REAL_FN(across_backward)(ROWS_OF *r, const REAL *slot)
 {
     const REAL *w = r->a->job->w;
     bool given = r->a->job->given;
+    int64_t columns = r->a->columns;
     if (w) w += r->column;
     for (bool more = true; more; more = REAL_FN(next_row)(r)) {
         const REAL *x = REAL_FN(load_row)(r, X), *dy = REAL_FN(load_row)(r, DY);
         REAL *dx = REAL_FN(open_row)(r);
-        for (int64_t i = 0; i < r->n && given; i++) dx[i] = dy[i] * (w ? w[i] : 1) * inverse[i];
-        for (int64_t i = 0; i < r->n && !given; i++) {
-            REAL normal = (x[i] - hi[i] - lo[i]) * inverse[i];
-            dx[i] = (dy[i] * (w ? w[i] : 1) - mean_g[i] - normal * mean_p[i]) * inverse[i];
-        }
+        if (given && w)
+            REAL_FN(write_row_scaled)(dy, dx, r->n, slot + INV * columns, w);
+        else if (given)
+            REAL_FN(write_row_scaled)(dy, dx, r->n, slot + INV * columns, NULL);
+        else if (w)
+            REAL_FN(write_row_gradient)(x, dy, dx, r->n, slot, columns, w);
+        else
+            REAL_FN(write_row_gradient)(x, dy, dx, r->n, slot, columns, NULL);
         REAL_FN(store_row)(r, dx);
     }
 }
@@ -161,10 +197,7 @@ static void REAL_FN(across_block)(const across_job *a, int64_t set, int64_t bloc
             REAL_FN(across_products)(&r, hi, lo, inverse, sums + c, sums + columns + c);
             break;
         case ACROSS_FORWARD: REAL_FN(across_forward)(&r, hi, lo, inverse); break;
-        case ACROSS_BACKWARD:
-            REAL_FN(across_backward)
-            (&r, hi, lo, inverse, slot + MEAN_G * columns + c, slot + MEAN_P * columns + c);
-            break;
+        case ACROSS_BACKWARD: REAL_FN(across_backward)(&r, slot + c); break;
         }
     }
 }

@@ -220,7 +220,8 @@ static STATS REAL_FN(find_stats)(CURSOR *c)
 /* ---- forward
  * -------------------------------------------------------------------------------------- */
 
-/* y = normal * w + b: w and b differ by element, or are the same for all (w1, b1), or not there. */
+/* y = normal * w + b: w and b differ by element, or are the same for all, or not there (NULL is a
+ * constant at the call: a loop that asks would load what is not there, masked, which is slow). */
 UM_INLINE void REAL_FN(write_normal)(const REAL *x, REAL *y, int64_t n, const STATS *s,
                                      const REAL *w, const REAL *b)
 {
@@ -277,8 +278,12 @@ static void REAL_FN(line_forward)(CURSOR *c, int64_t line)
             const REAL *x = REAL_FN(load_chunk)(c, X), *w = job->w, *b = job->b;
             REAL *y = REAL_FN(open_chunk)(c);
             int64_t at = REAL_FN(weight_at)(c, line);
-            if (job->each)
-                REAL_FN(write_normal)(x, y, c->n, &s, w ? w + at : NULL, b ? b + at : NULL);
+            if (job->each && w && b)
+                REAL_FN(write_normal)(x, y, c->n, &s, w + at, b + at);
+            else if (job->each && w)
+                REAL_FN(write_normal)(x, y, c->n, &s, w + at, NULL);
+            else if (job->each)
+                REAL_FN(write_normal)(x, y, c->n, &s, NULL, b ? b + at : NULL);
             else
                 REAL_FN(write_channel)(x, y, c->n, &s, w ? w + at : NULL, b ? b + at : NULL);
             REAL_FN(store_chunk)(c, y);
