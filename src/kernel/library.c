@@ -13,7 +13,7 @@ static const family *family_of(const um_op *op)
     static const family map = {um_kmap_supports, um_kmap_plan};
     const um_op_row *row = um_op_get_row(op->id);
     if (row->family == UM_FAMILY_MAP) return &map;
-    if (op->id == UM_OP_COPY || op->id == UM_OP_FILL || op->id == UM_OP_ARANGE) return &map;
+    if (row->family == UM_FAMILY_MOVE) return &map;
     return NULL;
 }
 
@@ -29,6 +29,8 @@ bool um_kplan_supports(const um_op *op, char *why, size_t why_size)
 um_status um_kplan_make(const um_op *op, um_kplan *out)
 {
     out->launch_count = 0;
+    out->scratch_bytes = 0;
+    out->fault[0] = '\0';
     for (int32_t i = 0; i < UM_KPLAN_LAUNCHES; i++) out->launch[i] = (um_klaunch){.kernel = NULL};
     return family_of(op)->plan(op, out);
 }

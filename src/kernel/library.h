@@ -18,8 +18,9 @@
 
 /* What a buffer parameter is bound to: begins at a multiple of 16. */
 typedef struct um_kbinding {
-    um_ptr begin;
+    um_ptr begin; /* scratch: an offset in the plan's */
     uint64_t size_bytes;
+    bool scratch;
 } um_kbinding;
 
 typedef struct um_klaunch {
@@ -30,11 +31,17 @@ typedef struct um_klaunch {
     uint32_t scalar[UM_K_MAX_SCALARS];
 } um_klaunch;
 
-enum { UM_KPLAN_LAUNCHES = 4 };
+enum { UM_KPLAN_LAUNCHES = 4, UM_KFAULT_BYTES = 16 };
 
 typedef struct um_kplan {
     um_klaunch launch[UM_KPLAN_LAUNCHES];
     int32_t launch_count;
+    /* Memory from the first launch to the last, at a multiple of 16. Its first UM_KFAULT_BYTES are
+     * 0 at the beginning; the rest is anything. */
+    uint64_t scratch_bytes;
+    /* Not empty: when scratch's first u32 is not 0 at the end, the op failed with OUT_OF_RANGE and
+     * this message. */
+    char fault[128];
 } um_kplan;
 
 /* Whether there are kernels for a checked op with something to write; why says why not. */
@@ -66,6 +73,8 @@ typedef enum um_kstore {
 /* false: too large for 32-bit indices; why says so. */
 bool um_kwalk_fits(const um_view *view, char *why, size_t why_size);
 um_kwalk um_kwalk_make(int32_t count, const um_view *const *views, int32_t lead);
+/* Views of one rank, whose axes stay as they are; the shape is the first one's. */
+um_kwalk um_kwalk_apart(int32_t count, const um_view *const *views);
 um_kstore um_kwalk_store(const um_view *out);
 
 /* One view as a parameter of a kernel: its memory, its base and its strides as scalars. */
@@ -94,11 +103,28 @@ um_val um_kview_index(um_kernel *k, const um_kview *v, um_val base, int32_t firs
 um_val um_kview_load(um_kernel *k, const um_kview *v, um_val index);
 void um_kview_store(um_kernel *k, const um_kview *v, um_val index, um_val value);
 
+/* Bytes of the plan's scratch memory as a parameter. */
+um_mem um_klaunch_scratch(um_kernel *k, um_klaunch *launch, const char *name, um_dtype dtype,
+                          uint64_t offset, uint64_t size_bytes);
+/* Element `index` of memory of u32 becomes 1 where the condition holds, in whatever work-group. */
+void um_kflag(um_kernel *k, um_mem mem, uint32_t index, um_val condition);
+
 /* The number of the invocation in the launch, of work-groups in one row or several. */
 um_val um_klaunch_number(um_kernel *k);
 um_val um_klaunch_group_number(um_kernel *k);
 /* Work-groups, at most 65,535 a dimension; there may be more than count. */
 void um_klaunch_groups(um_klaunch *launch, int64_t count);
+
+/* An invocation for each element of an output, or for those of a 32-bit word: declare says how many
+ * there are; what is appended between begin, which gives an element's row-major number, and end is
+ * done for each. */
+typedef struct um_keach {
+    um_val count, shift, per;
+    bool words;
+} um_keach;
+um_keach um_keach_declare(um_kernel *k, um_klaunch *launch, const um_view *out, um_kstore store);
+um_val um_keach_begin(um_kernel *k, const um_keach *each);
+void um_keach_end(um_kernel *k, const um_keach *each);
 
 /* A value of at most 32 bits as the low bits of a u32, and back. */
 um_val um_kvalue_bits(um_kernel *k, um_val a);

@@ -1,9 +1,14 @@
 /* kernel/map.c: an element of the output from those at the same place of the inputs: elementwise
- * ops (each a program of one instruction) and programs, copy, fill, arange. An invocation makes one
- * element, or those of a 32-bit word. */
+ * ops (each a program of one instruction) and programs, copy, fill, arange, linspace. An invocation
+ * makes one element, or those of a 32-bit word. */
+#include "op/move.h"
+
 #include "kernel/library.h"
 
+#include <math.h>
 #include <stdio.h>
+
+enum { WORDS = 10 };
 
 typedef struct map {
     const um_op *op;
@@ -11,9 +16,10 @@ typedef struct map {
     um_klaunch *launch;
     um_kwalk walk; /* view 0 is the output */
     um_kview out, in[UM_MAP_MAX_INPUTS];
-    const um_map_program *program; /* NULL: copy, fill or arange */
-    um_val count, shift, size[UM_MAX_RANK];
-    um_val word[4]; /* scalars of fill and arange */
+    const um_map_program *program; /* NULL: copy, fill, arange, linspace */
+    um_keach each;
+    um_val size[UM_MAX_RANK];
+    um_val word[WORDS]; /* scalars of fill, arange and linspace */
 } map;
 
 /* ---- what there is -------------------------------------------------------------------------- */
@@ -28,7 +34,7 @@ static um_map_program program_of(const um_op *op)
 
 static bool is_move(um_op_id id)
 {
-    return id == UM_OP_COPY || id == UM_OP_FILL || id == UM_OP_ARANGE;
+    return id == UM_OP_COPY || id == UM_OP_FILL || id == UM_OP_ARANGE || id == UM_OP_LINSPACE;
 }
 
 bool um_kmap_supports(const um_op *op, char *why, size_t why_size)
@@ -36,10 +42,6 @@ bool um_kmap_supports(const um_op *op, char *why, size_t why_size)
     if (!um_kwalk_fits(&op->out[0], why, why_size)) return false;
     for (int32_t i = 0; i < op->in_count; i++)
         if (!um_kwalk_fits(&op->in[i], why, why_size)) return false;
-    if (op->id == UM_OP_COPY && op->attrs.copy.overflow != UM_OVERFLOW_CONVERT) {
-        if (why_size > 0) snprintf(why, why_size, "copy: no kernel for attrs.copy.overflow");
-        return false;
-    }
     if (is_move(op->id)) return true;
     const um_map_program p = program_of(op);
     for (int32_t i = 0; i < p.inst_count; i++) {
@@ -95,7 +97,7 @@ static um_val run_program(const map *m, const um_val *in)
     return um_kvalue_as(m->k, m->op->out[0].dtype, made);
 }
 
-/* ---- copy, fill, arange --------------------------------------------------------------------- */
+/* ---- copy, fill, arange, linspace ------------------------------------------------------------ */
 
 static um_val from_words(um_kernel *k, um_dtype dtype, um_val low, um_val high)
 {
@@ -125,23 +127,67 @@ static uint64_t split_double(double x)
     return bits;
 }
 
-/* What fill and arange have in words 0 and 1, and in 2 and 3. */
-static void move_words(const um_op *op, uint64_t word[2])
+static uint64_t double_bits(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* A line of floats: what start and step are too small by is `scale`, a power of two. */
+typedef struct line {
+    double start, step, scale;
+} line;
+
+/* Of a linspace, in what the kernel computes in nothing must overflow on the way: f64 lacks a bit
+ * for stop - start, f32 many. */
+static line line_of(const um_op *op)
+{
+    line l = {op->attrs.arange.start, op->attrs.arange.step, 1};
+    if (op->id == UM_OP_ARANGE) return l;
+    double stop = op->attrs.linspace.stop, gaps = (double)(op->out[0].shape[0] - 1);
+    l.start = op->attrs.linspace.start;
+    double largest = fmax(fabs(l.start), fabs(stop));
+    double limit = op->out[0].dtype == UM_F64 ? 0x1p1022 : 0x1p120;
+    while (largest / l.scale > limit && !isinf(largest)) l.scale *= 2;
+    l.start /= l.scale;
+    l.step = gaps < 1 ? 0 : (stop / l.scale - l.start) / gaps;
+    return l;
+}
+
+/* A float of the output's dtype. */
+static uint64_t float_bits(const um_op *op, double x)
+{
+    uint64_t bits = 0;
+    um_store(op->out[0].dtype, &bits, 0, 1, UM_CLASS_F64, &x, 1);
+    return bits;
+}
+
+/* Words 0 and 1: fill's value, or start; 2 and 3: step; of linspace, 4 and 5: its first, 6 and 7:
+ * its last element, 8 and 9: two f32 whose product is the scale. */
+static int32_t move_words(const um_op *op, uint64_t word[WORDS / 2])
 {
     um_dtype dtype = op->out[0].dtype;
-    word[0] = word[1] = 0;
     if (op->id == UM_OP_FILL) {
         word[0] = fill_bits(op);
-    } else if (op->id == UM_OP_ARANGE && dtype == UM_F64) {
-        memcpy(&word[0], &op->attrs.arange.start, 8);
-        memcpy(&word[1], &op->attrs.arange.step, 8);
-    } else if (op->id == UM_OP_ARANGE && um_dtype_is_float(dtype)) {
-        word[0] = split_double(op->attrs.arange.start);
-        word[1] = split_double(op->attrs.arange.step);
-    } else if (op->id == UM_OP_ARANGE) {
+        return 2;
+    }
+    if (op->id != UM_OP_ARANGE && op->id != UM_OP_LINSPACE) return 0;
+    if (!um_dtype_is_float(dtype)) {
         word[0] = (uint64_t)op->attrs.arange.i_start;
         word[1] = (uint64_t)op->attrs.arange.i_step;
+        return 4;
     }
+    line l = line_of(op);
+    word[0] = dtype == UM_F64 ? double_bits(l.start) : split_double(l.start);
+    word[1] = dtype == UM_F64 ? double_bits(l.step) : split_double(l.step);
+    if (op->id == UM_OP_ARANGE) return 4;
+    word[2] = float_bits(op, op->attrs.linspace.start);
+    word[3] = float_bits(op, op->attrs.linspace.stop);
+    float scale[2] = {(float)fmin(l.scale, 0x1p127), (float)fmin(l.scale / 0x1p127, 0x1p127)};
+    scale[1] = scale[1] < 1 ? 1 : scale[1];
+    memcpy(&word[4], scale, sizeof scale);
+    return l.scale == 1 ? 8 : 10;
 }
 
 /* sum[0] + sum[1] += a (b[0] + b[1]), to twice f32's digits. */
@@ -175,11 +221,44 @@ static um_val arange_f32(const map *m, um_val e)
 static um_val arange(const map *m, um_val e)
 {
     um_dtype dtype = m->op->out[0].dtype, compute = um_kvalue_compute(dtype);
-    if (compute == UM_F32) return um_kvalue_as(m->k, dtype, arange_f32(m, e));
+    if (compute == UM_F32) return arange_f32(m, e);
     um_val start = from_words(m->k, compute, m->word[0], m->word[1]);
     um_val step = from_words(m->k, compute, m->word[2], m->word[3]);
     um_val x = um_k_mul(m->k, um_kvalue_as(m->k, compute, e), step);
-    return um_kvalue_as(m->k, dtype, um_k_add(m->k, start, x));
+    return um_k_add(m->k, start, x);
+}
+
+static um_val linspace(const map *m, um_val e)
+{
+    um_kernel *k = m->k;
+    um_dtype dtype = m->op->out[0].dtype;
+    um_val x = arange(m, e), last = um_k_sub(k, m->each.count, um_k_u32(k, 1));
+    for (int32_t i = 8; i < WORDS && m->word[i]; i++) {
+        um_val scale = um_k_bitcast(k, UM_F32, 1, m->word[i]);
+        x = um_k_mul(k, x, um_kvalue_as(k, um_kvalue_compute(dtype), scale));
+    }
+    um_val first = from_words(k, dtype, m->word[4], m->word[5]);
+    um_val end = from_words(k, dtype, m->word[6], m->word[7]);
+    x = um_k_select(k, um_k_eq(k, e, last), end, um_kvalue_as(k, dtype, x));
+    return um_k_select(k, um_k_eq(k, e, um_k_u32(k, 0)), first, x);
+}
+
+/* By the rule for what is too large. Integers are too large long before f32 rounds them. */
+static um_val copy(const map *m, um_val x)
+{
+    um_kernel *k = m->k;
+    um_dtype from = m->op->in[0].dtype, to = m->op->out[0].dtype;
+    const um_limit *limit = um_limit_find(m->op->attrs.copy.overflow, to, from);
+    if (!limit) return um_kvalue_as(k, to, x);
+    um_dtype compute = from == UM_F64 || to == UM_F64 ? UM_F64 : UM_F32;
+    x = um_kvalue_as(k, compute, x);
+    um_val at = um_kvalue_number(k, compute, limit->at), size = um_k_abs(k, x);
+    bool rounded = compute == UM_F32 && (double)(float)limit->at < limit->at;
+    um_val over = rounded ? um_k_gt(k, size, at) : um_k_ge(k, size, at);
+    um_val below = um_k_lt(k, x, um_kvalue_number(k, compute, 0));
+    um_val made = um_kvalue_number(k, compute, (double)NAN);
+    if (limit->rule == UM_OVERFLOW_SATURATE) made = um_k_select(k, below, um_k_neg(k, at), at);
+    return um_kvalue_as(k, to, um_k_select(k, over, made, x));
 }
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
@@ -195,12 +274,11 @@ static void declare(map *m)
 {
     const um_op *op = m->op;
     um_kstore store = um_kwalk_store(&op->out[0]);
-    int64_t count = um_view_count(&op->out[0]), per = 1;
-    uint64_t word[2];
+    uint64_t word[WORDS / 2] = {0};
     int32_t access = UM_K_WRITE;
     for (int32_t i = 0; i < op->in_count; i++)
         if (lies_on_output(op, i)) access = UM_K_READ_WRITE;
-    m->count = um_klaunch_scalar(m->k, m->launch, "count", (uint32_t)count);
+    m->each = um_keach_declare(m->k, m->launch, &op->out[0], store);
     um_kwalk_sizes(m->k, m->launch, &m->walk, 0, m->walk.rank, m->size);
     m->out = um_kview_declare(m->k, m->launch, &m->walk, 0, access, store);
     for (int32_t i = 0; i < op->in_count; i++) {
@@ -210,17 +288,13 @@ static void declare(map *m)
             m->in[i] =
                 um_kview_declare(m->k, m->launch, &m->walk, i + 1, UM_K_READ, UM_KSTORE_PLAIN);
     }
-    if (store == UM_KSTORE_WORDS) {
-        int64_t size = um_dtype_bits(op->out[0].dtype) / 8, before = (int64_t)(op->out[0].ptr & 3);
-        per = 4 / size;
-        m->shift = um_klaunch_scalar(m->k, m->launch, "shift", (uint32_t)(before / size));
-        count += before / size;
+    int32_t words = move_words(op, word);
+    for (int32_t i = 0; i < words; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "word%d", (int)i);
+        m->word[i] =
+            um_klaunch_scalar(m->k, m->launch, name, (uint32_t)(word[i / 2] >> 32 * (i % 2)));
     }
-    move_words(op, word);
-    for (int32_t i = 0; i < 4 && (op->id == UM_OP_FILL || op->id == UM_OP_ARANGE); i++)
-        m->word[i] = um_klaunch_scalar(m->k, m->launch, (const char *[]){"w0", "w1", "w2", "w3"}[i],
-                                       (uint32_t)(word[i / 2] >> 32 * (i % 2)));
-    um_klaunch_groups(m->launch, um_ceil_div(um_ceil_div(count, per), UM_KGROUP));
 }
 
 static void make_element(const map *m, um_val e)
@@ -234,27 +308,13 @@ static void make_element(const map *m, um_val e)
         in[i] = um_kview_load(m->k, &m->in[i], at);
     }
     switch (m->op->id) {
-    case UM_OP_COPY: value = um_kvalue_as(m->k, m->op->out[0].dtype, in[0]); break;
+    case UM_OP_COPY: value = copy(m, in[0]); break;
     case UM_OP_FILL: value = from_words(m->k, m->op->out[0].dtype, m->word[0], m->word[1]); break;
-    case UM_OP_ARANGE: value = arange(m, e); break;
+    case UM_OP_ARANGE: value = um_kvalue_as(m->k, m->op->out[0].dtype, arange(m, e)); break;
+    case UM_OP_LINSPACE: value = linspace(m, e); break;
     default: value = run_program(m, in);
     }
     um_kview_store(m->k, &m->out, to, value);
-}
-
-static void make_body(const map *m)
-{
-    um_kernel *k = m->k;
-    um_val number = um_klaunch_number(k), one = um_k_u32(k, 1);
-    um_val per = um_k_u32(k, 32 / (uint32_t)um_dtype_bits(m->op->out[0].dtype));
-    if (m->out.store == UM_KSTORE_WORDS) {
-        um_val j = um_k_for(k, um_k_u32(k, 0), per, one);
-        number = um_k_add(k, um_k_mul(k, number, per), um_k_sub(k, j, m->shift));
-    }
-    um_k_if(k, um_k_lt(k, number, m->count));
-    make_element(m, number);
-    um_k_end(k);
-    if (m->out.store == UM_KSTORE_WORDS) um_k_end(k);
 }
 
 um_status um_kmap_plan(const um_op *op, um_kplan *plan)
@@ -269,6 +329,7 @@ um_status um_kmap_plan(const um_op *op, um_kplan *plan)
         &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
     m.k = launch->kernel;
     declare(&m);
-    make_body(&m);
+    make_element(&m, um_keach_begin(m.k, &m.each));
+    um_keach_end(m.k, &m.each);
     return um_kernel_finish(m.k);
 }

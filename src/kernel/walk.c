@@ -47,6 +47,17 @@ um_kwalk um_kwalk_make(int32_t count, const um_view *const *views, int32_t lead)
     return w;
 }
 
+um_kwalk um_kwalk_apart(int32_t count, const um_view *const *views)
+{
+    um_kwalk w = {.view_count = count, .rank = views[0]->rank};
+    memcpy(w.shape, views[0]->shape, sizeof w.shape);
+    for (int32_t v = 0; v < count; v++) {
+        w.view[v] = views[v];
+        memcpy(w.stride[v], views[v]->stride, sizeof w.stride[v]);
+    }
+    return w;
+}
+
 um_kstore um_kwalk_store(const um_view *out)
 {
     if (um_dtype_bits(out->dtype) >= 32) return UM_KSTORE_PLAIN;
@@ -82,7 +93,7 @@ um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, i
     um_ptr first = view->ptr + (uint64_t)low, begin = first & ~(um_ptr)15;
     uint64_t bytes = view->ptr + (uint64_t)high - begin;
     if (store == UM_KSTORE_ATOMIC) bytes = (bytes + 3) & ~(uint64_t)3;
-    launch->buffer[launch->buffer_count++] = (um_kbinding){begin, bytes};
+    launch->buffer[launch->buffer_count++] = (um_kbinding){begin, bytes, false};
     snprintf(name, sizeof name, "view%d", index);
     um_dtype dtype = store == UM_KSTORE_ATOMIC ? UM_U32
                      : view->dtype == UM_BOOL  ? UM_U8 /* another view may lie there */
@@ -95,6 +106,20 @@ um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, i
         v.stride[axis] = um_klaunch_scalar(k, launch, name, (uint32_t)w->stride[index][axis]);
     }
     return v;
+}
+
+um_mem um_klaunch_scratch(um_kernel *k, um_klaunch *launch, const char *name, um_dtype dtype,
+                          uint64_t offset, uint64_t size_bytes)
+{
+    launch->buffer[launch->buffer_count++] = (um_kbinding){offset, size_bytes, true};
+    return um_k_buffer(k, name, dtype, UM_K_READ_WRITE);
+}
+
+void um_kflag(um_kernel *k, um_mem mem, uint32_t index, um_val condition)
+{
+    um_k_if(k, condition);
+    um_k_atomic(k, UM_K_OR, mem, um_k_u32(k, index), um_k_u32(k, 1));
+    um_k_end(k);
 }
 
 /* ---- places and indices --------------------------------------------------------------------- */
@@ -136,6 +161,38 @@ void um_klaunch_groups(um_klaunch *launch, int64_t count)
     launch->group_count[0] = (uint32_t)UM_MIN(count, limit);
     launch->group_count[1] = (uint32_t)um_ceil_div(count, limit);
     launch->group_count[2] = 1;
+}
+
+um_keach um_keach_declare(um_kernel *k, um_klaunch *launch, const um_view *out, um_kstore store)
+{
+    int64_t size = um_dtype_bits(out->dtype) / 8, count = um_view_count(out), per = 1, before = 0;
+    um_keach each = {.words = store == UM_KSTORE_WORDS};
+    each.count = um_klaunch_scalar(k, launch, "count", (uint32_t)count);
+    if (each.words) {
+        per = 4 / size;
+        before = (int64_t)(out->ptr & 3) / size;
+        each.per = um_k_u32(k, (uint32_t)per);
+        each.shift = um_klaunch_scalar(k, launch, "shift", (uint32_t)before);
+    }
+    um_klaunch_groups(launch, um_ceil_div(um_ceil_div(count + before, per), UM_KGROUP));
+    return each;
+}
+
+um_val um_keach_begin(um_kernel *k, const um_keach *each)
+{
+    um_val number = um_klaunch_number(k);
+    if (each->words) {
+        um_val j = um_k_for(k, um_k_u32(k, 0), each->per, um_k_u32(k, 1));
+        number = um_k_add(k, um_k_mul(k, number, each->per), um_k_sub(k, j, each->shift));
+    }
+    um_k_if(k, um_k_lt(k, number, each->count));
+    return number;
+}
+
+void um_keach_end(um_kernel *k, const um_keach *each)
+{
+    um_k_end(k);
+    if (each->words) um_k_end(k);
 }
 
 /* ---- elements ------------------------------------------------------------------------------- */

@@ -1,6 +1,10 @@
 /* op/move.c: ops that only move or make elements: copy, fill, arange, linspace. Slices, transposes
  * and broadcasts are views and need no op. */
+#include "op/move.h"
+
 #include "op/rule.h"
+
+#include <float.h>
 
 um_status um_infer_copy(const um_op *op, um_view *out)
 {
@@ -9,6 +13,27 @@ um_status um_infer_copy(const um_op *op, um_view *out)
         return um_rule_fail(op, "there is no overflow rule %d", (int)overflow);
     um_rule_like(out, out->dtype, &op->in[0]);
     return UM_OK;
+}
+
+static const um_limit limits[] = {
+    {UM_F64, UM_OVERFLOW_SATURATE, DBL_MAX},
+    {UM_F32, UM_OVERFLOW_SATURATE, (double)FLT_MAX},
+    {UM_F16, UM_OVERFLOW_SATURATE, 65504},
+    {UM_BF16, UM_OVERFLOW_SATURATE, 0x1.fep127},
+    {UM_F8E5M2, UM_OVERFLOW_SATURATE, 57344},
+    {UM_F8E4M3FN, UM_OVERFLOW_SPECIAL, 0x1.d000000000001p8},
+    {UM_F8E4M3FNUZ, UM_OVERFLOW_SPECIAL, 248},
+    {UM_F8E5M2FNUZ, UM_OVERFLOW_SPECIAL, 61440},
+};
+
+/* No integer is too large for bf16 and wider. */
+const um_limit *um_limit_find(um_overflow rule, um_dtype to, um_dtype from)
+{
+    bool is_wide = to == UM_F64 || to == UM_F32 || to == UM_BF16;
+    if (to == from || (is_wide && !um_dtype_is_float(from))) return NULL;
+    for (size_t i = 0; i < UM_COUNT_OF(limits); i++)
+        if (limits[i].dtype == to && limits[i].rule == rule) return &limits[i];
+    return NULL;
 }
 
 /* The output is the caller's. */

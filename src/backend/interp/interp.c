@@ -205,12 +205,15 @@ static bool interp_supports(um_backend_device *device, const um_op *op, char *wh
     return um_kplan_supports(op, why, why_size);
 }
 
-static um_status run_launch(const um_backend_stream *stream, const um_klaunch *launch)
+static um_status run_launch(const um_backend_stream *stream, const um_klaunch *launch,
+                            char *scratch)
 {
     um_kernel_buffer buffers[UM_K_MAX_BUFFERS];
-    for (int32_t i = 0; i < launch->buffer_count; i++)
-        buffers[i] =
-            (um_kernel_buffer){host(launch->buffer[i].begin), launch->buffer[i].size_bytes};
+    for (int32_t i = 0; i < launch->buffer_count; i++) {
+        const um_kbinding *b = &launch->buffer[i];
+        void *data = b->scratch ? (void *)(scratch + b->begin) : host(b->begin);
+        buffers[i] = (um_kernel_buffer){data, b->size_bytes};
+    }
     um_kernel_run run = {.subgroup_size = launch->kernel->subgroup_size
                                               ? launch->kernel->subgroup_size
                                               : stream->device->subgroup_size,
@@ -222,22 +225,40 @@ static um_status run_launch(const um_backend_stream *stream, const um_klaunch *l
     return um_kernel_interpret(launch->kernel, &run);
 }
 
+/* Scratch is full of NaN where it has not to be 0. */
+static um_status run_plan(const um_backend_stream *stream, const um_kplan *plan, char *scratch)
+{
+    uint32_t fault = 0;
+    if (scratch) {
+        memset(scratch, 0xff, (size_t)plan->scratch_bytes);
+        memset(scratch, 0, (size_t)UM_MIN(plan->scratch_bytes, UM_KFAULT_BYTES));
+    }
+    for (int32_t i = 0; i < plan->launch_count; i++)
+        UM_TRY(run_launch(stream, &plan->launch[i], scratch));
+    if (plan->fault[0]) memcpy(&fault, scratch, sizeof fault);
+    return fault ? UM_FAIL(UM_OUT_OF_RANGE, "%s", plan->fault) : UM_OK;
+}
+
 static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)
 {
     um_kplan plan;
+    char *scratch = NULL;
     UM_TRY(state(stream));
     um_status status = um_kplan_make(op, &plan);
+    if (status == UM_OK && plan.scratch_bytes > 0) {
+        if (plan.scratch_bytes < PTRDIFF_MAX)
+            scratch = um_mem_alloc_aligned((size_t)plan.scratch_bytes, 64);
+        if (!scratch) status = no_memory(um_op_name(op->id), "scratch");
+    }
     if (status == UM_OK) {
         um_error before = *um_last_error();
-        um_status ran = UM_OK;
-        for (int32_t i = 0; i < plan.launch_count && ran == UM_OK; i++)
-            ran = run_launch(stream, &plan.launch[i]);
-        if (ran != UM_OK) {
+        if (run_plan(stream, &plan, scratch) != UM_OK) {
             um_fail_tag("interp", um_op_name(op->id));
             stream->error = *um_last_error();
             um_fail_again(&before); /* whoever waits for the stream meets it */
         }
     }
+    um_mem_free(scratch);
     um_kplan_release(&plan);
     return status;
 }

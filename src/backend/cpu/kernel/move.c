@@ -1,10 +1,10 @@
 /* backend/cpu/kernel/move.c: copy, fill, arange and linspace. A copy of one dtype moves bits; runs
  * of packed elements are memcpy, and transposes go through a tile that is read and written in whole
  * cache lines. Other copies convert piece by piece. A fill is a copy of one element everywhere. */
+#include "op/move.h"
 #include "backend/cpu/kernel/stream.h"
 #include "backend/cpu/kernel/walk.h"
 
-#include <float.h>
 #include <math.h>
 
 um_status UM_ISA_FN(um_run_copy)(um_cpu_exec *exec, const um_op *op);
@@ -25,8 +25,8 @@ typedef struct copy_plan {
     char *to;
     const char *from;
     um_dtype out_dtype, in_dtype;
-    int64_t size;              /* bytes of an element when bits are moved, else 0 */
-    const struct limit *limit; /* NULL: none */
+    int64_t size;          /* bytes of an element when bits are moved, else 0 */
+    const um_limit *limit; /* NULL: none */
     bool streams;
     int32_t turn; /* transpose: the axis along which the input is packed */
     int64_t blocks, blocks_a_task;
@@ -57,34 +57,6 @@ static void move_run(char *to, int64_t to_step, const char *from, int64_t from_s
     }
 }
 
-/* Where a rule for what is too large differs from the conversion's own: |x| >= at becomes `at`
- * itself (SATURATE) or NaN (SPECIAL). Half way between the largest and what would follow it, ties
- * go to even: upwards but for f8e4m3fn. */
-static const struct limit {
-    um_dtype dtype;
-    um_overflow rule;
-    double at;
-} limits[] = {
-    {UM_F64, UM_OVERFLOW_SATURATE, DBL_MAX},
-    {UM_F32, UM_OVERFLOW_SATURATE, (double)FLT_MAX},
-    {UM_F16, UM_OVERFLOW_SATURATE, 65504},
-    {UM_BF16, UM_OVERFLOW_SATURATE, 0x1.fep127},
-    {UM_F8E5M2, UM_OVERFLOW_SATURATE, 57344},
-    {UM_F8E4M3FN, UM_OVERFLOW_SPECIAL, 0x1.d000000000001p8},
-    {UM_F8E4M3FNUZ, UM_OVERFLOW_SPECIAL, 248},
-    {UM_F8E5M2FNUZ, UM_OVERFLOW_SPECIAL, 61440},
-};
-
-/* NULL: none. No integer is too large for bf16 and wider. */
-static const struct limit *find_limit(um_overflow rule, um_dtype to, um_dtype from)
-{
-    bool is_wide = to == UM_F64 || to == UM_F32 || to == UM_BF16;
-    if (to == from || (is_wide && !um_dtype_is_float(from))) return NULL;
-    for (size_t i = 0; i < UM_COUNT_OF(limits); i++)
-        if (limits[i].dtype == to && limits[i].rule == rule) return &limits[i];
-    return NULL;
-}
-
 /* Values of a class. */
 typedef union piece {
     float f32[PIECE];
@@ -92,7 +64,7 @@ typedef union piece {
     int64_t i64[PIECE];
 } piece;
 
-static void keep_limit(const struct limit *limit, um_class class, piece *values, int64_t n)
+static void keep_limit(const um_limit *limit, um_class class, piece *values, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         double x = class == UM_CLASS_F64 ? values->f64[i] : (double)values->f32[i];
@@ -228,7 +200,7 @@ static void copy_view(um_cpu_exec *exec, const um_view *out, const um_view *in,
     copy_plan p = {.to = (char *)(uintptr_t)out->ptr, .from = (const char *)(uintptr_t)in->ptr};
     p.out_dtype = out->dtype;
     p.in_dtype = in->dtype;
-    p.limit = find_limit(overflow, out->dtype, in->dtype);
+    p.limit = um_limit_find(overflow, out->dtype, in->dtype);
     p.size = out->dtype == in->dtype ? bits / 8 : 0;
     UM_ISA_FN(um_walk_make)(&p.walk, 2, (const um_view *[]){out, in});
     p.streams = p.walk.total * p.size >= UM_STREAM_BYTES &&
