@@ -119,12 +119,70 @@ static void every_allocation_may_fail(void)
     um_device_release(device);
 }
 
+/* dx of max_pool 2x2 by 1 on [1,1,4,4], for places on the host. */
+static um_status pool_backward(um_stream *stream, um_ptr memory, const int64_t places[9],
+                               float dx[16])
+{
+    const int64_t narrow[4] = {1, 1, 3, 3}, wide[4] = {1, 1, 4, 4};
+    float dy[9];
+    for (int32_t i = 0; i < 9; i++) dy[i] = (float)(1 << i);
+    um_op op = {.id = UM_OP_MAX_POOL_BACKWARD, .in_count = 2, .out_count = 1};
+    op.attrs.pool = (um_pool_desc){.kernel = {2, 2}, .stride = {1, 1}, .dilation = {1, 1}};
+    CHECK_OK(um_view_make(memory, UM_I64, 4, narrow, &op.in[1]));
+    CHECK_OK(um_view_make(memory + 128, UM_F32, 4, narrow, &op.in[0]));
+    CHECK_OK(um_view_make(memory + 192, UM_F32, 4, wide, &op.out[0]));
+    UM_TRY(um_write(stream, memory, places, 9 * sizeof *places));
+    UM_TRY(um_write(stream, memory + 128, dy, sizeof dy));
+    UM_TRY(um_enqueue(stream, &op));
+    UM_TRY(um_read(stream, dx, memory + 192, 16 * sizeof *dx));
+    return um_synchronize(stream);
+}
+
+/* A plan of two launches, the first of which may find a fault; umbel check has few places that
+ * windows can have chosen. */
+static void places_are_checked_on_the_device(void)
+{
+    int64_t places[9] = {5, 5, 6, 5, 5, 10, 8, -1, 15};
+    float dx[16];
+    um_device *device = open_device("interp");
+    um_stream *stream = NULL;
+    um_ptr memory;
+    CHECK_OK(um_stream_create(device, &stream));
+    CHECK_OK(um_alloc(device, 256, &memory));
+    int64_t live = um_mem_live_count();
+    for (int32_t stray = 0; stray < 2; stray++) {
+        if (stray) places[8] = 0;
+        CHECK_OK(pool_backward(stream, memory, places, dx));
+        CHECK(dx[5] == 1 + 2 + 8 + 16 && dx[6] == 4 && dx[10] == 32 && dx[8] == 64);
+        CHECK(dx[stray ? 0 : 15] == 256 && dx[stray ? 15 : 0] == 0 && dx[9] == 0);
+    }
+    for (int64_t bad = -2; bad <= 16; bad += 18) {
+        places[8] = bad;
+        CHECK_FAILS(pool_backward(stream, memory, places, dx), UM_OUT_OF_RANGE,
+                    "an index is outside its channel of 16");
+        CHECK(um_stream_clear_error(stream) == UM_OUT_OF_RANGE);
+    }
+    places[8] = 0;
+    for (int32_t n = 1, failed = 1; failed; n++) {
+        um_mem_fail_at(n, false);
+        um_status status = pool_backward(stream, memory, places, dx);
+        failed = um_mem_failed();
+        um_mem_fail_at(0, false);
+        CHECK(status == (failed ? UM_OUT_OF_MEMORY : UM_OK) && um_mem_live_count() == live);
+        (void)um_stream_clear_error(stream);
+    }
+    CHECK_OK(um_free(device, memory));
+    um_stream_release(stream);
+    um_device_release(device);
+}
+
 int main(void)
 {
     TEST(only_who_names_it_gets_it);
     TEST(subgroup_size_is_the_users);
     TEST(nobody_helps_out);
     TEST(every_allocation_may_fail);
+    TEST(places_are_checked_on_the_device);
     CHECK(um_mem_live_count() == 0);
     return TEST_RESULT();
 }

@@ -11,9 +11,17 @@ typedef struct family {
 static const family *family_of(const um_op *op)
 {
     static const family map = {um_kmap_supports, um_kmap_plan};
+    static const family matmul = {um_kmatmul_supports, um_kmatmul_plan};
+    static const family conv = {um_kconv_supports, um_kconv_plan};
+    static const family pool = {um_kpool_supports, um_kpool_plan};
+    static const family resize = {um_kresize_supports, um_kresize_plan};
     const um_op_row *row = um_op_get_row(op->id);
     if (row->family == UM_FAMILY_MAP) return &map;
     if (row->family == UM_FAMILY_MOVE) return &map;
+    if (row->family == UM_FAMILY_MATMUL) return &matmul;
+    if (row->family == UM_FAMILY_CONV) return &conv;
+    if (row->family == UM_FAMILY_POOL) return &pool;
+    if (row->family == UM_FAMILY_RESIZE) return &resize;
     return NULL;
 }
 

@@ -6,6 +6,8 @@
  *   value.c     what each elementwise op is, on values
  *   map.c       elementwise ops and programs, copy, fill, arange
  *   reduce.c    reductions
+ *   product.c   sums of products, and what has them: matmul.c, conv.c
+ *   pool.c      pooling; resize.c the same for resizing
  *
  * An op becomes a plan: one launch or more, in order. A launch has a kernel, whose text depends on
  * the op, dtypes and the number of axes but not on sizes, and its arguments: ranges of memory, in
@@ -143,11 +145,47 @@ um_val um_kvalue_map(um_kernel *k, um_op_id op, const um_val *x, double a);
 um_val um_kvalue_max(um_kernel *k, um_val a, um_val b); /* by the contract, of floats too */
 um_val um_kvalue_min(um_kernel *k, um_val a, um_val b);
 
+/* ---- sums (product.c) ----------------------------------------------------------------------- */
+
+/* sum += x, and lost += what that lost; variables of one type. lost is 0 of integers. */
+void um_ksum_add(um_kernel *k, um_mem sum, um_mem lost, um_val x);
+um_val um_ksum_get(um_kernel *k, um_mem sum, um_mem lost);
+
+/* out[batch,row,column] = what `finish` makes of the sum over depth of a[batch,row,depth] times
+ * b[batch,column,depth], in the dtype `compute`. The functions append to the kernel: begin first,
+ * for one batch entry; a and b give a factor, in `compute`, and 0 where `in` does not hold. With a
+ * depth of 0 they are not called. */
+typedef struct um_kproduct {
+    int64_t batches, rows, columns, depth; /* as many outputs as fit in 32 bits */
+    um_dtype compute;
+    bool a_deep, b_deep; /* along the depth elements lie next to each other */
+    void *ctx;
+    void (*begin)(void *ctx, um_kernel *k, um_val batch);
+    um_val (*a)(void *ctx, um_kernel *k, um_val row, um_val depth, um_val in);
+    um_val (*b)(void *ctx, um_kernel *k, um_val column, um_val depth, um_val in);
+    void (*finish)(void *ctx, um_kernel *k, um_val row, um_val column, um_val sum);
+    /* NULL: always. Whether there is a product at all, as opposed to one of zeros, which is NaN
+     * where the other factor is not finite. */
+    um_val (*meets)(void *ctx, um_kernel *k, um_val row, um_val column, um_val depth);
+} um_kproduct;
+/* Whether an invocation finishes 4 columns of a row, from a multiple of 4, or else only one. */
+bool um_kproduct_is_tiled(const um_kproduct *p);
+/* The body of a kernel of UM_KGROUP invocations, and its launch's work-groups. */
+void um_kproduct_make(um_kernel *k, um_klaunch *launch, const um_kproduct *p);
+
 /* ---- families ------------------------------------------------------------------------------- */
 
 bool um_kmap_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kmap_plan(const um_op *op, um_kplan *plan);
 bool um_kreduce_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kreduce_plan(const um_op *op, um_kplan *plan);
+bool um_kmatmul_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kmatmul_plan(const um_op *op, um_kplan *plan);
+bool um_kconv_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kconv_plan(const um_op *op, um_kplan *plan);
+bool um_kpool_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kpool_plan(const um_op *op, um_kplan *plan);
+bool um_kresize_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kresize_plan(const um_op *op, um_kplan *plan);
 
 #endif

@@ -1,0 +1,325 @@
+/* kernel/conv.c: convolution and its gradients as sums of products (product.c); which tensor is the
+ * wide one, the narrow one, the filter: op/conv.h. Letters: N batch, C and K channels of a group's
+ * wide and narrow side, T taps of the filter, P places of the side that is made.
+ *
+ *   made     places            channels   depth   factors
+ *   narrow   n and narrow's    K          C T     wide, filter
+ *   wide     n and wide's      C          K T     narrow, filter
+ *   filter   C T               K          n and narrow's places   wide, narrow
+ *
+ * Each group is an entry of the batch. Where channels come first, they are the rows, and places the
+ * columns; else places are rows; so columns lie next to each other. */
+#include "op/conv.h"
+
+#include "kernel/library.h"
+
+#include <stdio.h>
+
+enum { WIDE, FILTER, NARROW, BIAS, VIEWS };
+enum { BATCH, CHANNEL, SPACE }; /* axes of wide and narrow; filter: K, C, SPACE */
+
+typedef struct conv {
+    const um_op *op;
+    const um_conv_desc *desc;
+    um_dtype compute;
+    int32_t made, axes, rank;
+    bool flipped; /* places are rows */
+    um_kwalk walk[VIEWS];
+    um_kview view[VIEWS];
+    um_val size[VIEWS][UM_MAX_RANK]; /* of SPACE and what follows */
+    um_val group, c, k;              /* the group, and channels of one */
+    um_val stride[UM_CONV_MAX_AXES], dilation[UM_CONV_MAX_AXES], pad[UM_CONV_MAX_AXES];
+} conv;
+
+/* ---- what there is -------------------------------------------------------------------------- */
+
+/* A view's axes in this file's order. */
+static um_kwalk walk_of(const um_view *view, bool last)
+{
+    um_kwalk w = {.view_count = 1, .rank = view->rank, .view = {view}};
+    for (int32_t axis = 0; axis < view->rank; axis++) {
+        int32_t from = !last || axis == 0 ? axis : axis == CHANNEL ? view->rank - 1 : axis - 1;
+        w.shape[axis] = view->shape[from];
+        w.stride[0][axis] = view->stride[from];
+    }
+    return w;
+}
+
+static conv conv_of(const um_op *op)
+{
+    um_conv_views v = um_conv_get_views(op, &op->out[0]);
+    bool last = op->attrs.conv.layout == UM_CHANNELS_LAST;
+    conv c = {.op = op, .desc = &op->attrs.conv, .rank = v.wide->rank, .axes = v.wide->rank - 2};
+    c.compute = um_kvalue_compute(v.wide->dtype);
+    c.walk[WIDE] = walk_of(v.wide, last);
+    c.walk[FILTER] = walk_of(v.filter, false);
+    c.walk[NARROW] = walk_of(v.narrow, last);
+    if (op->in_count == 3) c.walk[BIAS] = walk_of(&op->in[2], false);
+    c.made = &op->out[0] == v.wide ? WIDE : &op->out[0] == v.filter ? FILTER : NARROW;
+    c.flipped = last && c.made != FILTER;
+    return c;
+}
+
+/* Places are added up in 32 bits, with a sign. */
+static bool axis_fits(const conv *c, int32_t axis)
+{
+    int64_t pads = (int64_t)c->desc->pad_before[axis] + c->desc->pad_after[axis], padded;
+    return um_add_i64(c->walk[WIDE].shape[SPACE + axis], pads, &padded) && padded < INT32_MAX;
+}
+
+bool um_kconv_supports(const um_op *op, char *why, size_t why_size)
+{
+    conv c = conv_of(op);
+    for (int32_t v = 0; v < 3 + (op->in_count == 3); v++)
+        if (!um_kwalk_fits(c.walk[v].view[0], why, why_size)) return false;
+    for (int32_t axis = 0; axis < c.axes; axis++) {
+        if (axis_fits(&c, axis)) continue;
+        if (why_size > 0)
+            snprintf(why, why_size, "%s: no kernel for padded sizes of 2^31", um_op_name(op->id));
+        return false;
+    }
+    return true;
+}
+
+/* ---- parameters ----------------------------------------------------------------------------- */
+
+static int64_t place_count(const um_kwalk *w)
+{
+    int64_t count = 1;
+    for (int32_t axis = SPACE; axis < w->rank; axis++) count *= w->shape[axis];
+    return count;
+}
+
+/* How an invocation of a tile, which makes 4 columns from a multiple of 4, can write words. */
+static um_kstore store_of(const conv *c, bool tiled)
+{
+    const um_kwalk *w = &c->walk[c->made];
+    const um_view *out = w->view[0];
+    if (um_dtype_bits(out->dtype) >= 32) return UM_KSTORE_PLAIN;
+    int64_t each = 32 / um_dtype_bits(out->dtype);
+    bool packed = tiled && out->ptr % 4 == 0 && um_view_is_packed(out);
+    int64_t row = c->flipped ? w->shape[CHANNEL] / c->desc->groups : place_count(w);
+    return packed && row % each == 0 ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
+}
+
+/* Names are unique in a kernel: those of a view's parameters have its number. */
+static void declare_view(conv *c, um_kernel *k, um_klaunch *launch, int32_t v, um_kstore store)
+{
+    um_kwalk w = c->walk[v];
+    char name[32];
+    bool made = v == c->made;
+    w.view[v] = w.view[0];
+    memmove(w.stride[v], w.stride[0], sizeof w.stride[v]);
+    c->view[v] = um_kview_declare(k, launch, &w, v, made ? UM_K_WRITE : UM_K_READ,
+                                  made ? store : UM_KSTORE_PLAIN);
+    for (int32_t axis = SPACE; axis < w.rank; axis++) {
+        snprintf(name, sizeof name, "size%d_%d", (int)v, (int)axis);
+        c->size[v][axis] = um_klaunch_scalar(k, launch, name, (uint32_t)w.shape[axis]);
+    }
+}
+
+static um_val declare_axis(um_kernel *k, um_klaunch *launch, const char *what, int32_t axis,
+                           int32_t value)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s%d", what, (int)axis);
+    return um_klaunch_scalar(k, launch, name, (uint32_t)value);
+}
+
+static void declare(conv *c, um_kernel *k, um_klaunch *launch, um_kstore store)
+{
+    for (int32_t v = 0; v < 3; v++) declare_view(c, k, launch, v, store);
+    if (c->op->in_count == 3) declare_view(c, k, launch, BIAS, UM_KSTORE_PLAIN);
+    c->c = um_klaunch_scalar(k, launch, "c", (uint32_t)c->walk[FILTER].shape[1]);
+    c->k =
+        um_klaunch_scalar(k, launch, "k", (uint32_t)(c->walk[FILTER].shape[0] / c->desc->groups));
+    for (int32_t axis = 0; axis < c->axes; axis++) {
+        c->stride[axis] = declare_axis(k, launch, "step", axis, c->desc->stride[axis]);
+        c->dilation[axis] = declare_axis(k, launch, "dilation", axis, c->desc->dilation[axis]);
+        c->pad[axis] = declare_axis(k, launch, "pad", axis, c->desc->pad_before[axis]);
+    }
+}
+
+/* ---- places --------------------------------------------------------------------------------- */
+
+/* first[0], and the spatial place after it, of number e. */
+static void split(const conv *c, um_kernel *k, int32_t v, um_val e, um_val *first, um_val *place)
+{
+    um_val places[UM_MAX_RANK] = {0};
+    um_kwalk_places(k, e, SPACE - 1, c->rank, c->size[v], places);
+    *first = places[SPACE - 1];
+    for (int32_t axis = 0; axis < c->axes; axis++) place[axis] = places[SPACE + axis];
+}
+
+static um_val load(const conv *c, um_kernel *k, int32_t v, um_val batch, um_val channel,
+                   const um_val *place, um_val in)
+{
+    um_val at[UM_MAX_RANK] = {batch, channel};
+    for (int32_t axis = 0; axis < c->axes; axis++) at[SPACE + axis] = place[axis];
+    um_val index = um_kview_index(k, &c->view[v], c->view[v].base, 0, c->rank, at);
+    um_val zero = um_k_const(k, c->view[v].dtype, 0);
+    return um_kvalue_as(k, c->compute, um_k_load_if(k, c->view[v].mem, index, in, zero));
+}
+
+/* The channel in the whole tensor of one in the group. */
+static um_val channel_of(const conv *c, um_kernel *k, um_val of_group, um_val channel)
+{
+    return um_k_add(k, um_k_mul(k, c->group, of_group), channel);
+}
+
+/* Narrow place o and tap t meet wide place i; `in` becomes false where that is in the padding. */
+static void meet_wide(const conv *c, um_kernel *k, const um_val *o, const um_val *t, um_val *i,
+                      um_val *in)
+{
+    for (int32_t axis = 0; axis < c->axes; axis++) {
+        um_val at = um_k_add(k, um_k_mul(k, o[axis], c->stride[axis]),
+                             um_k_mul(k, t[axis], c->dilation[axis]));
+        i[axis] = um_k_sub(k, at, c->pad[axis]); /* below 0: large */
+        *in = um_k_and(k, *in, um_k_lt(k, i[axis], c->size[WIDE][SPACE + axis]));
+    }
+}
+
+static void meet_narrow(const conv *c, um_kernel *k, const um_val *i, const um_val *t, um_val *o,
+                        um_val *in)
+{
+    for (int32_t axis = 0; axis < c->axes; axis++) {
+        um_val at = um_k_add(k, i[axis], c->pad[axis]);
+        um_val by = um_k_mul(k, t[axis], c->dilation[axis]), steps = um_k_sub(k, at, by);
+        o[axis] = um_k_div(k, steps, c->stride[axis]);
+        um_val whole = um_k_eq(k, um_k_mul(k, o[axis], c->stride[axis]), steps);
+        um_val good = um_k_and(k, um_k_ge(k, at, by), whole);
+        good = um_k_and(k, good, um_k_lt(k, o[axis], c->size[NARROW][SPACE + axis]));
+        *in = um_k_and(k, *in, good);
+    }
+}
+
+/* ---- factors -------------------------------------------------------------------------------- */
+
+/* Of the filter, for a channel of the side that is made; depth: the other's channel and a tap. */
+static um_val from_filter(const conv *c, um_kernel *k, um_val channel, um_val depth, um_val in)
+{
+    um_val other, tap[UM_CONV_MAX_AXES];
+    split(c, k, FILTER, depth, &other, tap);
+    bool narrow = c->made == NARROW;
+    um_val kk = channel_of(c, k, c->k, narrow ? channel : other);
+    return load(c, k, FILTER, kk, narrow ? other : channel, tap, in);
+}
+
+/* Of the other side, for a place of the side that is made. */
+static um_val from_side(const conv *c, um_kernel *k, um_val place, um_val depth, um_val in)
+{
+    um_val n, channel, at[UM_CONV_MAX_AXES], tap[UM_CONV_MAX_AXES], to[UM_CONV_MAX_AXES];
+    split(c, k, c->made, place, &n, at);
+    split(c, k, FILTER, depth, &channel, tap);
+    if (c->made == NARROW) {
+        meet_wide(c, k, at, tap, to, &in);
+        return load(c, k, WIDE, n, channel_of(c, k, c->c, channel), to, in);
+    }
+    meet_narrow(c, k, at, tap, to, &in);
+    return load(c, k, NARROW, n, channel_of(c, k, c->k, channel), to, in);
+}
+
+/* Of the narrow side, for filter number `channel`; depth: a place of it. */
+static um_val from_narrow(const conv *c, um_kernel *k, um_val channel, um_val depth, um_val in)
+{
+    um_val n, o[UM_CONV_MAX_AXES];
+    split(c, k, NARROW, depth, &n, o);
+    return load(c, k, NARROW, n, channel_of(c, k, c->k, channel), o, in);
+}
+
+static um_val from_wide(const conv *c, um_kernel *k, um_val place, um_val depth, um_val in)
+{
+    um_val n, channel, o[UM_CONV_MAX_AXES], tap[UM_CONV_MAX_AXES], i[UM_CONV_MAX_AXES];
+    split(c, k, FILTER, place, &channel, tap);
+    split(c, k, NARROW, depth, &n, o);
+    meet_wide(c, k, o, tap, i, &in);
+    return load(c, k, WIDE, n, channel_of(c, k, c->c, channel), i, in);
+}
+
+static um_val of_channel(void *ctx, um_kernel *k, um_val channel, um_val depth, um_val in)
+{
+    const conv *c = ctx;
+    return c->made == FILTER ? from_narrow(c, k, channel, depth, in)
+                             : from_filter(c, k, channel, depth, in);
+}
+
+static um_val of_place(void *ctx, um_kernel *k, um_val place, um_val depth, um_val in)
+{
+    const conv *c = ctx;
+    return c->made == FILTER ? from_wide(c, k, place, depth, in)
+                             : from_side(c, k, place, depth, in);
+}
+
+/* Of a wide place with strides, most taps meet no narrow place. */
+static um_val meets(void *ctx, um_kernel *k, um_val row, um_val column, um_val depth)
+{
+    const conv *c = ctx;
+    um_val first, i[UM_CONV_MAX_AXES], tap[UM_CONV_MAX_AXES], o[UM_CONV_MAX_AXES];
+    um_val in = um_k_bool(k, true);
+    split(c, k, WIDE, c->flipped ? row : column, &first, i);
+    split(c, k, FILTER, depth, &first, tap);
+    meet_narrow(c, k, i, tap, o, &in);
+    return in;
+}
+
+/* ---- the op --------------------------------------------------------------------------------- */
+
+static void begin(void *ctx, um_kernel *k, um_val batch)
+{
+    (void)k;
+    ((conv *)ctx)->group = batch;
+}
+
+static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val sum)
+{
+    const conv *c = ctx;
+    um_val place = c->flipped ? row : column, channel = c->flipped ? column : row;
+    um_val at[UM_MAX_RANK] = {0}, first;
+    split(c, k, c->made, place, &first, at + SPACE);
+    channel = channel_of(c, k, c->made == WIDE ? c->c : c->k, channel);
+    at[0] = c->made == FILTER ? channel : first;
+    at[1] = c->made == FILTER ? first : channel;
+    if (c->op->in_count == 3) {
+        um_val index = um_kview_index(k, &c->view[BIAS], c->view[BIAS].base, 0, 1, &channel);
+        um_val bias = um_kview_load(k, &c->view[BIAS], index);
+        sum = um_k_add(k, sum, um_kvalue_as(k, c->compute, bias));
+    }
+    const um_kview *out = &c->view[c->made];
+    um_kview_store(k, out, um_kview_index(k, out, out->base, 0, c->rank, at),
+                   um_kvalue_as(k, out->dtype, sum));
+}
+
+um_status um_kconv_plan(const um_op *op, um_kplan *plan)
+{
+    um_klaunch *launch = &plan->launch[plan->launch_count++];
+    conv c = conv_of(op);
+    const um_kwalk *made = &c.walk[c.made], *filter = &c.walk[FILTER], *narrow = &c.walk[NARROW];
+    int64_t groups = c.desc->groups, k_group = filter->shape[0] / groups;
+    bool empty = false, to_filter = c.made == FILTER;
+    for (int32_t v = 0; v < 3; v++) empty = empty || um_view_count(c.walk[v].view[0]) == 0;
+    int64_t channels = c.made == WIDE ? filter->shape[1] : k_group;
+    int64_t places = (to_filter ? filter->shape[1] : made->shape[BATCH]) * place_count(made);
+    int64_t other = c.made == WIDE ? k_group : filter->shape[1], depth = 0;
+    if (!empty)
+        depth =
+            to_filter ? narrow->shape[BATCH] * place_count(narrow) : other * place_count(filter);
+    um_kproduct p = {.batches = groups,
+                     .rows = c.flipped ? places : channels,
+                     .columns = c.flipped ? channels : places,
+                     .depth = depth,
+                     .compute = c.compute,
+                     .ctx = &c,
+                     .begin = begin,
+                     .a = c.flipped ? of_place : of_channel,
+                     .b = c.flipped ? of_channel : of_place,
+                     .finish = finish,
+                     .a_deep = !c.flipped,
+                     .b_deep = c.flipped || to_filter};
+    for (int32_t axis = 0; axis < c.axes; axis++)
+        if (c.made == WIDE && c.desc->stride[axis] > 1) p.meets = meets;
+    UM_TRY(um_kernel_create(
+        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
+    declare(&c, launch->kernel, launch, store_of(&c, um_kproduct_is_tiled(&p)));
+    um_kproduct_make(launch->kernel, launch, &p);
+    return um_kernel_finish(launch->kernel);
+}

@@ -1,0 +1,237 @@
+/* kernel/matmul.c: the matrix product: scale * (activation(alpha * a b + beta * c + bias) +
+ * residual). How products are summed: product.c. */
+#include "kernel/library.h"
+
+#include <stdio.h>
+
+enum { OUT, A, B, ADDED, VIEWS = ADDED + 3 }; /* ADDED: c, bias, residual */
+
+/* What of it is there is decided here: what is not read has no parameter. */
+typedef struct matmul {
+    const um_op *op;
+    um_dtype compute;
+    bool has[VIEWS];
+    int32_t axes; /* of the batch; a row and a column follow */
+    um_kwalk walk;
+    int32_t at[VIEWS]; /* which of the walk's views */
+    um_kview view[VIEWS];
+    um_val base[VIEWS]; /* of the batch entry */
+    um_val size[UM_MAX_RANK], alpha, beta, scale;
+} matmul;
+
+/* ---- what there is -------------------------------------------------------------------------- */
+
+static const um_view *view_of(const um_op *op, int32_t v)
+{
+    return v == OUT ? &op->out[0] : &op->in[v - 1];
+}
+
+/* A walk over the axes of the batch, and behind them the row and the column of each view. */
+static void make_walk(matmul *m)
+{
+    const um_view *views[VIEWS];
+    um_view outer[VIEWS];
+    const um_view *outers[VIEWS];
+    int32_t count = 0, last = m->op->out[0].rank - 1;
+    for (int32_t v = 0; v < VIEWS; v++) {
+        if (!m->has[v]) continue;
+        m->at[v] = count;
+        views[count] = view_of(m->op, v);
+        outer[count] = *views[count];
+        outer[count].rank -= 2;
+        outers[count] = &outer[count];
+        count++;
+    }
+    m->walk = um_kwalk_make(count, outers, 0);
+    m->axes = m->walk.rank;
+    m->walk.rank += 2;
+    for (int32_t v = 0; v < count; v++) {
+        m->walk.view[v] = views[v];
+        m->walk.stride[v][m->axes] = views[v]->stride[last - 1];
+        m->walk.stride[v][m->axes + 1] = views[v]->stride[last];
+    }
+}
+
+static matmul matmul_of(const um_op *op)
+{
+    const um_view *a = &op->in[0];
+    bool product = op->attrs.matmul.alpha != 0 && a->shape[a->rank - 1] > 0;
+    matmul m = {.op = op,
+                .compute = um_kvalue_compute(op->out[0].dtype == UM_I32 ? UM_I32 : a->dtype)};
+    m.has[OUT] = true;
+    m.has[A] = m.has[B] = product;
+    m.has[ADDED] = op->attrs.matmul.beta != 0;
+    m.has[ADDED + 1] = um_op_has_input(op, 3);
+    m.has[ADDED + 2] = um_op_has_input(op, 4);
+    make_walk(&m);
+    return m;
+}
+
+bool um_kmatmul_supports(const um_op *op, char *why, size_t why_size)
+{
+    um_op_id activation = op->attrs.matmul.activation;
+    matmul m = matmul_of(op);
+    if (activation && !um_kvalue_supports(activation, m.compute)) {
+        if (why_size > 0)
+            snprintf(why, why_size, "%s: no kernel for %s", um_op_name(activation),
+                     um_dtype_name(m.compute));
+        return false;
+    }
+    for (int32_t v = 0; v < m.walk.view_count; v++)
+        if (!um_kwalk_fits(m.walk.view[v], why, why_size)) return false;
+    if ((m.walk.view_count + 1) * (m.walk.rank + 1) + 12 <= UM_K_MAX_SCALARS) return true;
+    if (why_size > 0) snprintf(why, why_size, "matmul: no kernel for so many axes of the batch");
+    return false;
+}
+
+/* ---- parameters ----------------------------------------------------------------------------- */
+
+/* alpha, beta and scale. */
+static um_val declare_number(um_kernel *k, um_klaunch *launch, um_dtype dtype, const char *name,
+                             double value)
+{
+    uint64_t bits = 0;
+    char text[32];
+    int64_t integer = dtype == UM_I32 ? (int64_t)value : 0;
+    if (dtype == UM_I32)
+        bits = (uint64_t)integer;
+    else
+        um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
+    um_val low = um_klaunch_scalar(k, launch, name, (uint32_t)bits);
+    if (um_dtype_bits(dtype) == 32) return um_k_bitcast(k, dtype, 1, low);
+    snprintf(text, sizeof text, "%s_high", name);
+    um_val high = um_klaunch_scalar(k, launch, text, (uint32_t)(bits >> 32));
+    return um_k_bitcast(k, dtype, 1, um_k_vector(k, 2, (um_val[]){low, high}));
+}
+
+/* What an invocation of a tile writes, elements of a row from a multiple of 4, are whole words. */
+static um_kstore store_of(const um_view *out, bool tiled)
+{
+    int32_t last = out->rank - 1;
+    if (um_dtype_bits(out->dtype) >= 32) return UM_KSTORE_PLAIN;
+    int64_t each = 32 / um_dtype_bits(out->dtype);
+    bool whole =
+        tiled && out->ptr % 4 == 0 && out->stride[last] == 1 && out->shape[last] % each == 0;
+    for (int32_t axis = 0; axis < last; axis++)
+        whole = whole && (out->stride[axis] % each == 0 || out->shape[axis] == 1);
+    return whole ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
+}
+
+static void declare(matmul *m, um_kernel *k, um_klaunch *launch, um_kstore store)
+{
+    const um_op *op = m->op;
+    int32_t access = UM_K_WRITE;
+    bool lies_on_out[VIEWS] = {false};
+    for (int32_t v = ADDED; v < VIEWS; v++) {
+        lies_on_out[v] = m->has[v] && um_views_identical(view_of(op, v), &op->out[0]);
+        if (lies_on_out[v]) access = UM_K_READ_WRITE;
+    }
+    um_kwalk_sizes(k, launch, &m->walk, 0, m->axes, m->size);
+    for (int32_t v = 0; v < VIEWS; v++) {
+        if (!m->has[v]) continue;
+        if (lies_on_out[v])
+            m->view[v] = m->view[OUT];
+        else
+            m->view[v] =
+                um_kview_declare(k, launch, &m->walk, m->at[v], v == OUT ? access : UM_K_READ,
+                                 v == OUT ? store : UM_KSTORE_PLAIN);
+    }
+    double scale = op->attrs.matmul.scale;
+    if (m->has[A] && op->attrs.matmul.alpha != 1)
+        m->alpha = declare_number(k, launch, m->compute, "alpha", op->attrs.matmul.alpha);
+    if (m->has[ADDED] && op->attrs.matmul.beta != 1)
+        m->beta = declare_number(k, launch, m->compute, "beta", op->attrs.matmul.beta);
+    if (scale != 0 && scale != 1) m->scale = declare_number(k, launch, m->compute, "scale", scale);
+}
+
+/* ---- elements ------------------------------------------------------------------------------- */
+
+static void begin(void *ctx, um_kernel *k, um_val batch)
+{
+    matmul *m = ctx;
+    um_val place[UM_MAX_RANK] = {0};
+    um_kwalk_places(k, batch, 0, m->axes, m->size, place);
+    for (int32_t v = 0; v < VIEWS; v++)
+        if (m->has[v])
+            m->base[v] = um_kview_index(k, &m->view[v], m->view[v].base, 0, m->axes, place);
+}
+
+static um_val index_of(const matmul *m, um_kernel *k, int32_t v, um_val row, um_val column)
+{
+    um_val place[UM_MAX_RANK] = {0};
+    place[m->axes] = row;
+    place[m->axes + 1] = column;
+    return um_kview_index(k, &m->view[v], m->base[v], m->axes, m->axes + 2, place);
+}
+
+static um_val operand(const matmul *m, um_kernel *k, int32_t v, um_val index, um_val in)
+{
+    um_dtype dtype = m->view[v].dtype, to = m->op->attrs.matmul.round_to;
+    um_val x = um_k_load_if(k, m->view[v].mem, index, in, um_k_const(k, dtype, 0));
+    if (to) x = um_kvalue_as(k, to, x);
+    return um_kvalue_as(k, m->compute, x);
+}
+
+static um_val element_a(void *ctx, um_kernel *k, um_val row, um_val depth, um_val in)
+{
+    return operand(ctx, k, A, index_of(ctx, k, A, row, depth), in);
+}
+
+static um_val element_b(void *ctx, um_kernel *k, um_val column, um_val depth, um_val in)
+{
+    return operand(ctx, k, B, index_of(ctx, k, B, depth, column), in);
+}
+
+/* x + y, of which one may be none: 0. */
+static um_val plus(um_kernel *k, um_val x, um_val y)
+{
+    return x && y ? um_k_add(k, x, y) : x ? x : y;
+}
+
+static um_val times(um_kernel *k, um_val x, um_val y) { return y ? um_k_mul(k, x, y) : x; }
+
+static um_val added(const matmul *m, um_kernel *k, int32_t v, um_val row, um_val column)
+{
+    if (!m->has[v]) return 0;
+    um_val x = um_kview_load(k, &m->view[v], index_of(m, k, v, row, column));
+    return um_kvalue_as(k, m->compute, x);
+}
+
+static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val sum)
+{
+    const matmul *m = ctx;
+    um_op_id activation = m->op->attrs.matmul.activation;
+    um_val x = m->has[A] ? times(k, sum, m->alpha) : 0, c = added(m, k, ADDED, row, column);
+    if (c) x = plus(k, x, times(k, c, m->beta));
+    x = plus(k, x, added(m, k, ADDED + 1, row, column));
+    if (!x) x = um_kvalue_number(k, m->compute, 0);
+    if (activation) x = um_kvalue_map(k, activation, &x, m->op->attrs.matmul.a);
+    x = times(k, plus(k, x, added(m, k, ADDED + 2, row, column)), m->scale);
+    um_kview_store(k, &m->view[OUT], index_of(m, k, OUT, row, column),
+                   um_kvalue_as(k, m->op->out[0].dtype, x));
+}
+
+um_status um_kmatmul_plan(const um_op *op, um_kplan *plan)
+{
+    const um_view *out = &op->out[0], *a = &op->in[0], *b = &op->in[1];
+    int32_t last = out->rank - 1;
+    um_klaunch *launch = &plan->launch[plan->launch_count++];
+    matmul m = matmul_of(op);
+    um_kproduct p = {.compute = m.compute,
+                     .ctx = &m,
+                     .begin = begin,
+                     .a = element_a,
+                     .b = element_b,
+                     .finish = finish,
+                     .rows = out->shape[last - 1],
+                     .columns = out->shape[last],
+                     .depth = m.has[A] ? a->shape[last] : 0,
+                     .a_deep = a->stride[last] == 1,
+                     .b_deep = b->stride[last - 1] == 1};
+    p.batches = um_view_count(out) / p.rows / p.columns;
+    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = "matmul", .group_size = {UM_KGROUP}},
+                            &launch->kernel));
+    declare(&m, launch->kernel, launch, store_of(out, um_kproduct_is_tiled(&p)));
+    um_kproduct_make(launch->kernel, launch, &p);
+    return um_kernel_finish(launch->kernel);
+}
