@@ -109,6 +109,34 @@ static void small_floats(void)
     }
 }
 
+/* Every finite code of the narrow types times one is its value, whichever way it is packed. */
+static void every_narrow_value(void)
+{
+    enum { SIDE = 64 };
+    static const um_dtype dtypes[] = {UM_F16, UM_BF16, UM_F8E4M3FN, UM_F8E4M3FNUZ, UM_F8E5M2};
+    for (size_t t = 0; t < UM_COUNT_OF(dtypes); t++)
+        for (int32_t side = 0; side < 2; side++) {
+            int32_t bits = um_dtype_bits(dtypes[t]);
+            job j = {.dtype = dtypes[t], .out_dtype = UM_F32, .alpha = 1, .n = SIDE, .k = SIDE};
+            j.m = (1 << bits) / SIDE;
+            if (side) j.n = j.m, j.m = SIDE;
+            operands x = set_up(&j);
+            array *codes = side ? &x.b : &x.a, *one = side ? &x.a : &x.b;
+            for (int32_t i = 0; i < 1 << bits; i++) {
+                uint8_t *at = (uint8_t *)(uintptr_t)codes->view.ptr + i * bits / 8;
+                memcpy(at, &(uint16_t){(uint16_t)i}, (size_t)bits / 8);
+                if (!isfinite(array_get(codes, i))) memset(at, 0, (size_t)bits / 8);
+            }
+            for (int32_t i = 0; i < SIDE * SIDE; i++) array_set(one, i, i / SIDE == i % SIDE);
+            CHECK_OK(run_op(&x.op));
+            int32_t wrong = 0;
+            for (int32_t i = 0; i < 1 << bits; i++)
+                wrong += array_get(&x.out, i) != array_get(codes, i);
+            CHECK_MSG(wrong == 0, "%s: %d", um_dtype_name(j.dtype), wrong);
+            tear_down(&x);
+        }
+}
+
 static void batches(void)
 {
     for (int32_t i = 0; i < 12; i++) {
@@ -290,6 +318,7 @@ int main(void)
     setenv("UMBEL_THREADS", "3", 1);
     TEST(shapes_and_layouts);
     TEST(small_floats);
+    TEST(every_narrow_value);
     TEST(batches);
     TEST(nothing_and_unread);
     TEST(in_place);

@@ -1,5 +1,7 @@
 /* backend/cpu/kernel/pack_body.h: packing the slivers that tile_body.h takes, for one REAL type
  * (real.h). Included by matmul.c, conv.c, attention.c and attention_grad.c. */
+#include "backend/cpu/kernel/narrow.h"
+
 #undef TURN_SIZE
 #define TURN_SIZE                                                                                  \
     (16 / (int64_t)sizeof(REAL)) /* a square turned at once; a 16-byte vector a side */
@@ -56,6 +58,19 @@ UM_INLINE void REAL_FN(pack_direct)(REAL *dst, int64_t width, const REAL *src, i
     }
 }
 
+/* n elements, `first` + i * stride, of any float dtype into dst. */
+static void REAL_FN(line_read)(REAL *dst, um_dtype dtype, const void *data, int64_t first,
+                               int64_t stride, int64_t n)
+{
+    int64_t done = 0;
+#if REAL_BITS == 32
+    const char *at = (const char *)data + first * (um_dtype_bits(dtype) / 8);
+    if (stride == 1) done = narrow_load(dst, dtype, at, n);
+#endif
+    if (done < n)
+        um_load(REAL_CLASS, dst + done, dtype, data, first + done * stride, stride, n - done);
+}
+
 /* dst[p * width + i] = element p of line i, for `lines` <= width lines of len elements; lines are
  * line_stride apart, elements elem_stride. The rest of width is 0. buffer: len, for other types. */
 UM_INLINE void REAL_FN(pack)(REAL *dst, int64_t width, um_dtype dtype, const void *data,
@@ -68,10 +83,10 @@ UM_INLINE void REAL_FN(pack)(REAL *dst, int64_t width, um_dtype dtype, const voi
         (dst, width, (const REAL *)data + first, line_stride, elem_stride, lines, len);
     } else if (line_stride == 1 && elem_stride != 1) {
         for (int64_t p = 0; p < len; p++)
-            um_load(REAL_CLASS, dst + p * width, dtype, data, first + p * elem_stride, 1, lines);
+            REAL_FN(line_read)(dst + p * width, dtype, data, first + p * elem_stride, 1, lines);
     } else {
         for (int64_t i = 0; i < lines; i++) {
-            um_load(REAL_CLASS, buffer, dtype, data, first + i * line_stride, elem_stride, len);
+            REAL_FN(line_read)(buffer, dtype, data, first + i * line_stride, elem_stride, len);
             for (int64_t p = 0; p < len; p++) dst[p * width + i] = buffer[p];
         }
     }

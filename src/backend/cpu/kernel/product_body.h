@@ -10,7 +10,7 @@ UM_INLINE bool REAL_FN(operand_is_direct)(const product *p, const matrix *x, int
 static void REAL_FN(operand_load)(const product *p, const matrix *x, int64_t first, int64_t stride,
                                   int64_t n, REAL *dst)
 {
-    um_load(REAL_CLASS, dst, x->dtype, x->data, first, stride, n);
+    REAL_FN(line_read)(dst, x->dtype, x->data, first, stride, n);
     if (p->round_to) round_line(p->round_to, REAL_CLASS, dst, n);
 }
 
