@@ -226,8 +226,10 @@ static void test_long(void)
         fill_memory(UM_F64, ops[i]);
         check_reduce(ops[i], view_1d(memory, UM_F64, 200003), 0, false);
         check_reduce(ops[i], view_2d(memory, UM_F64, 1700, 120), UM_AXIS(0), false);
+        check_reduce(ops[i], view_2d(memory, UM_F64, 43, 523), UM_AXIS(0), false); /* rows apart */
         fill_memory(UM_F32, ops[i]);
         check_reduce(ops[i], view_1d(memory, UM_F32, 200003), 0, false);
+        check_reduce(ops[i], view_2d(memory, UM_F32, 43, 1101), UM_AXIS(0), false);
         check_reduce(ops[i], view_2d(memory, UM_F32, 2, 100000), UM_AXIS(1), true);
         check_reduce(ops[i], view_2d(memory, UM_F32, 100000, 2), UM_AXIS(0), true);
     }

@@ -31,6 +31,8 @@ static inline um_fold um_fold_join(um_fold fold)
     return fold == UM_FOLD_ALL ? UM_FOLD_MIN : fold;
 }
 
+enum { UM_FOLD_ROWS = 8 };
+
 /* Pointers are to values of the class, packed. Integers have SUM, ABS, PROD, MAX, MIN, ANY and ALL.
  */
 typedef struct um_fold_loops {
@@ -38,6 +40,10 @@ typedef struct um_fold_loops {
     void (*clear)(um_fold fold, void *result, int64_t n);
     /* result[i] = result[i] folded with x[i] under shift[i], for i < n. */
     void (*across)(um_fold fold, void *result, const void *x, const void *shift, int64_t n);
+    /* The same with UM_FOLD_ROWS rows of x at once, `step` values apart, folded by pairs first.
+     * NULL: there is no such. */
+    void (*across_rows)(um_fold fold, void *result, const void *x, int64_t step, const void *shift,
+                        int64_t n);
     /* *result = the fold of x[0 .. n-1] under *shift, in one fixed order: at most n / 32 + 8
      * roundings deep. */
     void (*along)(um_fold fold, void *result, const void *x, const void *shift, int64_t n);

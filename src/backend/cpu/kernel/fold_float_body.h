@@ -74,6 +74,34 @@ UM_INLINE void fold_across(FS *result, const FS *x, const FS *shift, int64_t n, 
     memcpy(result + i, lanes, (size_t)(n - i) * sizeof(FS));
 }
 
+/* The rows' vectors at x as one; n < LANES: only the first n lanes. */
+UM_INLINE FV join_rows(const FS *x, int64_t row, FV s, int64_t n, step_fn step, join_fn join)
+{
+    FV v[UM_FOLD_ROWS];
+    for (int64_t r = 0; r < UM_FOLD_ROWS; r++)
+        v[r] = step(n < LANES ? load_first(x + r * row, n) : F(load)(x + r * row), s);
+    for (int64_t half = UM_FOLD_ROWS / 2; half > 0; half /= 2)
+        for (int64_t r = 0; r < half; r++) v[r] = join(v[r], v[r + half]);
+    return v[0];
+}
+
+UM_INLINE void fold_rows(FS *result, const FS *x, int64_t row, const FS *shift, int64_t n,
+                         step_fn step, join_fn join)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        FV s = shift ? F(load)(shift + i) : F(set)(0);
+        F(store)
+        (result + i, join(F(load)(result + i), join_rows(x + i, row, s, LANES, step, join)));
+    }
+    if (i == n) return;
+    FV s = shift ? load_first(shift + i, n - i) : F(set)(0);
+    FS lanes[LANES];
+    F(store)
+    (lanes, join(load_first(result + i, n - i), join_rows(x + i, row, s, n - i, step, join)));
+    memcpy(result + i, lanes, (size_t)(n - i) * sizeof(FS));
+}
+
 /* Lanes by halves. */
 UM_INLINE FS join_lanes(FV v, join_fn join)
 {
@@ -127,6 +155,13 @@ static void across(um_fold fold, void *result, const void *x, const void *shift,
     FOLD_SWITCH(fold, LOOP_ACROSS)
 }
 
+static void across_rows(um_fold fold, void *result, const void *x, int64_t row, const void *shift,
+                        int64_t n)
+{
+#define LOOP_ROWS(step, join) fold_rows(result, x, row, shift, n, step, join)
+    FOLD_SWITCH(fold, LOOP_ROWS)
+}
+
 static void along(um_fold fold, void *result, const void *x, const void *shift, int64_t n)
 {
     FS s = shift ? *(const FS *)shift : 0, empty = empty_fold(fold), y = empty;
@@ -167,4 +202,4 @@ static void pick_along(bool largest, void *best, int64_t *index, const void *x, 
     *index = first + i;
 }
 
-const um_fold_loops LOOPS = {clear, across, along, pick_across, pick_along};
+const um_fold_loops LOOPS = {clear, across, across_rows, along, pick_across, pick_along};

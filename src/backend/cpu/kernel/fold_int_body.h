@@ -86,8 +86,8 @@ static void NAME(pick_along)(bool largest, void *best, int64_t *index, const voi
     for (int64_t i = 0; i < n; i++) NAME(pick_across)(largest, best, index, from + i, first + i, 1);
 }
 
-const um_fold_loops LOOPS = {NAME(clear), NAME(across), NAME(along), NAME(pick_across),
-                             NAME(pick_along)};
+const um_fold_loops LOOPS = {NAME(clear), NAME(across),      NULL,
+                             NAME(along), NAME(pick_across), NAME(pick_along)};
 
 #undef FOLD_SWITCH
 #undef LOOP_ACROSS

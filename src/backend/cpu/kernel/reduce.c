@@ -56,6 +56,22 @@ static void cascade_end(const um_reduce_plan *p, cascade *c, um_fold first, int6
         if (c->count[i] > 0) p->loops->across(um_fold_join(first), result, &c->level[i], NULL, n);
 }
 
+/* One more element of each output, or some: how many, at most `most`. */
+static int64_t fold_rows(const um_reduce_plan *p, const um_reduce_group *g, um_fold fold,
+                         const void *shift, um_walk_at *at, int64_t most, values *result)
+{
+    values buffer;
+    int64_t step;
+    const void *rows = NULL;
+    if (most >= UM_FOLD_ROWS) rows = UM_ISA_FN(um_reduce_rows)(p, g, at, &step);
+    if (rows) {
+        p->loops->across_rows(fold, result, rows, step, shift, g->n);
+        return UM_FOLD_ROWS;
+    }
+    p->loops->across(fold, result, UM_ISA_FN(um_reduce_across)(p, g, at, &buffer), shift, g->n);
+    return 1;
+}
+
 /* The fold of one chunk of the elements, for each output of the group. */
 static void fold_chunk(const um_reduce_plan *p, const um_reduce_group *g, um_fold fold,
                        const void *shift, int64_t chunk, void *result)
@@ -74,8 +90,7 @@ static void fold_chunk(const um_reduce_plan *p, const um_reduce_group *g, um_fol
     for (int64_t n; first < last; first += n) {
         n = p->wide ? 1 : UM_MIN(p->block, last - first);
         if (p->wide) {
-            p->loops->across(fold, &c.level[0], UM_ISA_FN(um_reduce_across)(p, g, &at, &buffer),
-                             shift, g->n);
+            n = fold_rows(p, g, fold, shift, &at, last - first, &c.level[0]);
         } else {
             p->loops->along(fold, &block, UM_ISA_FN(um_reduce_along)(p, g, &at, n, &buffer), shift,
                             n);

@@ -43,6 +43,10 @@ const void *UM_ISA_FN(um_reduce_along)(const um_reduce_plan *p, const um_reduce_
                                        um_walk_at *at, int64_t n, void *buffer);
 const void *UM_ISA_FN(um_reduce_across)(const um_reduce_plan *p, const um_reduce_group *g,
                                         um_walk_at *at, void *buffer);
+/* The same for UM_FOLD_ROWS elements of each output, *step values apart: where they are, or NULL,
+ * when they do not lie so. */
+const void *UM_ISA_FN(um_reduce_rows)(const um_reduce_plan *p, const um_reduce_group *g,
+                                      um_walk_at *at, int64_t *step);
 
 /* Calls fn for tasks of whole groups, of a size worth a thread. fn's ctx is the plan (or starts
  * with it). */
