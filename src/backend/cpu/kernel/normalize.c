@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 enum { X, DY, OUT, MEAN, INVERSE, OLD_MEAN, OLD_VAR, NEW_MEAN, NEW_VAR, VIEWS };
+_Static_assert((int)VIEWS <= (int)UM_WALK_MAX, "a walk holds all views");
 
 enum {
     CHUNK = 1024,          /* elements loaded at a time */
@@ -40,7 +41,7 @@ typedef struct normalize_job {
     void *partial;                               /* gradients [blocks][dw, db][weight_count] */
     int64_t blocks, weight_count, lines_a_task;
     uint8_t *across; /* where the sums of channels go, NULL: the op goes by lines */
-    uint8_t *own;    /* each worker's, own_bytes apart: layers' sums and what they lost */
+    uint8_t *own;    /* a worker's, or a block's where those are fewer: its sums, what they lost */
     size_t own_bytes;
 } normalize_job;
 
@@ -395,7 +396,9 @@ static um_status reserve(normalize_job *job, size_t real)
     job->own_bytes = keeps ? round_up(4 * (size_t)job->weight_count * real) : 0;
     size_t across = across_bytes(job, real);
     size_t shared = 2 * vector + partial + across, lanes = (size_t)job->exec->lanes;
-    UM_TRY(um_cpu_scratch_reserve(job->exec, round_up(shared / lanes + 64) + job->own_bytes));
+    size_t owners = (size_t)UM_MIN(job->blocks, job->exec->lanes);
+    size_t bytes = shared + owners * job->own_bytes;
+    UM_TRY(um_cpu_scratch_reserve(job->exec, round_up(bytes / lanes + 64)));
     uint8_t *scratch = job->exec->scratch;
     job->partial = scratch + 2 * vector;
     job->across = across > 0 ? scratch + 2 * vector + partial : NULL;

@@ -278,9 +278,10 @@ static void REAL_FN(across_start)(across_job *a, int64_t set)
     const normalize_job *job = a->job;
     REAL *slot = REAL_FN(across_slot)(a, set, 0);
     int64_t columns = a->columns;
-    CURSOR c = {.job = job};
+    CURSOR c;
     um_walk_at at;
     REAL_FN(seek_set)(a, set, &at);
+    c.job = job;
     c.line = &at;
     for (int64_t g = 0; g < a->groups; g++, um_walk_advance(&job->lines, &at, 1)) {
         REAL shift = 0, *first = slot + g * job->channels;
@@ -304,9 +305,10 @@ static void REAL_FN(across_write)(const across_job *a, int64_t set)
 {
     const normalize_job *job = a->job;
     const REAL *slot = REAL_FN(across_slot)(a, set, 0);
-    CURSOR c = {.job = job};
+    CURSOR c;
     um_walk_at at;
     REAL_FN(seek_set)(a, set, &at);
+    c.job = job;
     c.line = &at;
     for (int64_t g = 0; g < a->groups; g++, um_walk_advance(&job->lines, &at, 1)) {
         const REAL *first = slot + g * job->channels;

@@ -460,7 +460,8 @@ static void REAL_FN(normalize_lines)(const normalize_job *job, int64_t task, int
     int64_t n = 2 * job->weight_count;
     REAL *acc = NULL, *row = NULL;
     if (job->own_bytes > 0) {
-        acc = (REAL *)(void *)(job->own + (size_t)worker * job->own_bytes);
+        int64_t owner = job->blocks <= job->exec->lanes ? task : worker;
+        acc = (REAL *)(void *)(job->own + (size_t)owner * job->own_bytes);
         row = REAL_FN(partial_row)(job, task);
         memset(acc, 0, 2 * (size_t)n * sizeof(REAL));
         memset(row, 0, (size_t)n * sizeof(REAL));
