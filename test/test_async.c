@@ -46,7 +46,7 @@ static void sleep_ms(long ms)
 
 /* Holds a stream until it is opened. */
 typedef struct gate {
-    _Atomic bool is_open;
+    _Atomic bool is_open, is_reached;
     _Atomic int32_t passed;
 } gate;
 
@@ -54,6 +54,7 @@ static void wait_at_gate(void *user, um_status status)
 {
     gate *g = user;
     CHECK(status == UM_OK);
+    atomic_store(&g->is_reached, true);
     while (!atomic_load(&g->is_open)) sleep_ms(1);
     atomic_fetch_add(&g->passed, 1);
 }
@@ -280,7 +281,7 @@ static void test_priorities(void)
     _Atomic int32_t next = 0;
     place places[COUNT];
     CHECK_OK(um_stream_callback(held, wait_at_gate, &g));
-    sleep_ms(20); /* until the worker has it */
+    while (!atomic_load(&g.is_reached)) sleep_ms(1);
     for (int i = 0; i < COUNT; i++) {
         stream[i] = create_stream(device, priority[i]);
         places[i] = (place){&next, -1};

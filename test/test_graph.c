@@ -346,6 +346,12 @@ static void test_out_of_memory(void)
     CHECK(um_mem_live_count() == blocks);
 }
 
+static void wait_for_it(void *user, um_status status)
+{
+    CHECK(status == UM_OK);
+    while (!atomic_load((_Atomic bool *)user)) um_os_pause();
+}
+
 /* Ops, copies and fills; a remap as well. */
 static void test_warm_launch(void)
 {
@@ -363,9 +369,10 @@ static void test_warm_launch(void)
     CHECK_OK(um_copy(stream, a + 2 * BYTES, a, BYTES));
     CHECK_OK(um_capture_end(stream, &graph));
     um_remap remap = {a, 4 * BYTES, b};
+    _Atomic bool go = false;
+    CHECK_OK(um_stream_callback(stream, wait_for_it, &go)); /* so that the queue grows */
     for (int i = 0; i < 8; i++) CHECK_OK(um_graph_launch(stream, graph, &remap, 1));
-    _Atomic int32_t called = 0;
-    CHECK_OK(um_stream_callback(stream, count_call, &called)); /* starts the worker */
+    atomic_store(&go, true);
     CHECK_OK(um_synchronize(stream));
     int64_t calls = um_mem_alloc_count();
     for (int i = 0; i < 20; i++) {
