@@ -114,11 +114,12 @@ typedef struct um_caps {
     um_matrix_tile matrix_tiles[UM_MATRIX_TILES_MAX];
 } um_caps;
 
-/* Backends compiled in, in order of preference, whether or not they have a device here. */
+/* Backends compiled in, in order of preference, whether or not they have a device here; then those
+ * of plugins (umbel/plugin.h). The number only grows. */
 UM_API int32_t um_backend_count(void);
 /* Name of backend `index`, how many devices it has, and, when it has none, why (a static or
  * thread-owned string valid until the thread's next call of it; "" otherwise). NULL outputs are
- * skipped. OUT_OF_RANGE: no such index. */
+ * skipped: the name alone loads no plugin. OUT_OF_RANGE: no such index. */
 UM_API UM_MUST_CHECK um_status um_backend_describe(int32_t index, const char **name,
                                                    int32_t *device_count, const char **why_none);
 /* Device `ordinal` of the backend. OUT_OF_RANGE: no such one. INVALID_ARGUMENT: out is NULL or its
@@ -131,7 +132,9 @@ UM_API UM_MUST_CHECK um_status um_device_describe(int32_t backend_index, int32_t
 /* spec: "auto" (the best device; CPU when there is nothing else; never null), or a word for a kind
  * (um_device_kind_parse) and, when it is not the first, which: "cpu", "nvidia:1"; each optionally
  * followed by layers, outermost last: "cpu+validate+trace" (umbel/layer.h). Case and surrounding
- * blanks do not matter. NULL or "": the environment's UMBEL_DEVICE, else "auto".
+ * blanks do not matter. Instead of the word: a backend's own name, or the path of a plugin, with a
+ * '/' in it: "./libtoy.so:0" (umbel/plugin.h). NULL or "": the environment's UMBEL_DEVICE, else
+ * "auto".
  * Opening a device twice gives the same one again (a layered one is its own). NOT_FOUND: no such
  * backend, ordinal or layer; the message lists what there is and why the others are not. */
 UM_API UM_MUST_CHECK um_status um_open(const char *spec, UM_GIVE um_device **out);
