@@ -570,6 +570,21 @@ static void empty_axes(void)
     }
 }
 
+/* Heads that no memory could hold, of one number that stands for all. */
+static void endless_heads(void)
+{
+    config c = {1, 1, 1, 1, 1, 1, 1, .mask_b = 1, .mask_h = 1};
+    call x = call_make(&c);
+    um_view q = x.q.view, k = x.k.view;
+    q.shape[3] = k.shape[3] = (int64_t)1 << 59;
+    q.stride[3] = k.stride[3] = 0;
+    um_attention_inputs in = {.q = &q, .k = &k, .v = &x.v.view};
+    CHECK_OK(um_attention_forward(stream, NULL, &in, &x.out.view, NULL));
+    CHECK_FAILS(um_synchronize(stream), UM_OUT_OF_MEMORY, "attention: no memory for heads of size");
+    CHECK(um_stream_clear_error(stream) == UM_OUT_OF_MEMORY);
+    call_free(&x);
+}
+
 static void refusals(void)
 {
     config c = {2, 2, 1, 3, 5, 4, 4, {.causal = 0}, MASK_BOOL, 1, 1, true, true};
@@ -667,6 +682,7 @@ int main(void)
     TEST(grouped_heads);
     TEST(window_without_causal);
     TEST(empty_axes);
+    TEST(endless_heads);
     TEST(refusals);
     TEST(any_number_of_threads);
     close_device();

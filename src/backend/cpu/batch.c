@@ -63,8 +63,9 @@ int64_t um_cpu_op_weight(const um_op *op)
     if (op->id == UM_OP_MATMUL) {
         weight +=
             (double)um_view_count(&op->out[0]) / 8 * (double)op->in[0].shape[op->in[0].rank - 1];
-    } else if (op->id == UM_OP_ATTENTION) {
-        weight += (double)um_view_count(&op->in[0]) / 4 * (double)op->in[1].shape[2];
+    } else if (op->id == UM_OP_ATTENTION || op->id == UM_OP_ATTENTION_BACKWARD) {
+        double pairs = (double)um_view_count(&op->in[0]) * (double)op->in[1].shape[2];
+        weight += op->id == UM_OP_ATTENTION ? pairs / 4 : pairs;
     }
     return (int64_t)UM_MIN(weight, (double)INT32_MAX);
 }

@@ -145,6 +145,7 @@ um_status UM_ISA_FN(um_run_attention)(um_cpu_exec *exec, const um_op *op)
     if (op->out_count > 1) job.lse = &op->out[1];
     int64_t heads = job.batch * job.heads;
     if (heads == 0 || job.queries == 0 || (job.dv == 0 && !job.lse)) return UM_OK;
+    UM_TRY(attention_check_sizes(op, &job));
     UM_ISA_FN(um_attention_split)(&job, job.queries, ATTENTION_COLS, VF32_LANES * 2);
     UM_TRY(um_cpu_scratch_reserve(exec, scratch_bytes(&job)));
     int64_t tasks = heads * job.tasks_a_head;

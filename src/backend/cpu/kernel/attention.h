@@ -105,6 +105,14 @@ UM_INLINE attention_span attention_reach(const attention_job *job, const attenti
                             attention_span_of(job, at, of_keys, last).end};
 }
 
+/* Broadcast rows may be longer than any memory; below this scratch has plain arithmetic. */
+UM_INLINE um_status attention_check_sizes(const um_op *op, const attention_job *job)
+{
+    if (UM_MAX(job->d, job->dv) <= (int64_t)1 << 40) return UM_OK;
+    return UM_FAIL(UM_OUT_OF_MEMORY, "%s: no memory for heads of size %lld and %lld",
+                   um_op_name(op->id), (long long)job->d, (long long)job->dv);
+}
+
 /* The views of both ops; `optional` is the first of the optional inputs. */
 attention_job UM_ISA_FN(um_attention_job)(um_cpu_exec *exec, const um_op *op, int32_t optional);
 /* How many rows, of `rows`, a task does: of equal size as far as slivers of `unit` allow. */

@@ -123,6 +123,7 @@ um_status UM_ISA_FN(um_run_attention_backward)(um_cpu_exec *exec, const um_op *o
     grad_f32 g32;
     grad_f64 g64;
     bool wide = job.q->dtype == UM_F64;
+    UM_TRY(attention_check_sizes(op, &job));
     UM_TRY(um_cpu_scratch_reserve(exec, wide ? grad_layout_f64(&job, NULL, &g64) * sizeof(double)
                                              : grad_layout_f32(&job, NULL, &g32) * sizeof(float)));
     run_rows(&job, job.batch * job.heads, job.queries, queries_task);
