@@ -65,23 +65,41 @@ static void nobody_helps_out(void)
 
 enum { N = 1000 };
 
-/* y = x + x, from the host and back. */
-static um_status twice(um_stream *stream, um_ptr x, um_ptr y, float *out)
+/* y = x + x, or its sum, from the host and back. */
+static um_status run_op(um_stream *stream, um_op_id id, um_ptr x, um_ptr y, float *out)
 {
-    um_op op = {.id = UM_OP_ADD, .in_count = 2, .out_count = 1};
+    um_op op = {.id = id, .in_count = id == UM_OP_ADD ? 2 : 1, .out_count = 1};
     float in[N];
     int64_t shape[1] = {N};
     for (int32_t i = 0; i < N; i++) in[i] = (float)i;
     CHECK_OK(um_view_make(x, UM_F32, 1, shape, &op.in[0]));
-    op.in[1] = op.in[0];
+    if (id == UM_OP_ADD) op.in[1] = op.in[0];
     CHECK_OK(um_op_infer(&op));
     op.out[0].ptr = y;
     UM_TRY(um_write(stream, x, in, sizeof in));
     UM_TRY(um_enqueue(stream, &op));
-    return um_read(stream, out, y, sizeof in);
+    return um_read(stream, out, y, (uint64_t)um_view_count(&op.out[0]) * sizeof *out);
 }
 
 /* Each allocation of an op fails in turn: at once, or as the stream's error, which is cleared. */
+static void fail_in_turn(um_stream *stream, um_op_id id, um_ptr x, um_ptr y, float *out)
+{
+    CHECK_OK(run_op(stream, id, x, y, out));
+    int64_t live = um_mem_live_count();
+    int32_t n = 1;
+    for (bool failed = true; failed; n++) {
+        um_mem_fail_at(n, n % 2);
+        um_status status = run_op(stream, id, x, y, out);
+        failed = um_mem_failed();
+        um_mem_fail_at(0, false);
+        CHECK_MSG(status == (failed ? UM_OUT_OF_MEMORY : UM_OK), "%d: %s", n,
+                  um_status_name(status));
+        CHECK(um_mem_live_count() == live);
+        (void)um_stream_clear_error(stream);
+    }
+    CHECK_MSG(n > 8, "%d allocations", n);
+}
+
 static void every_allocation_may_fail(void)
 {
     um_device *device = open_device("interp");
@@ -93,21 +111,10 @@ static void every_allocation_may_fail(void)
     CHECK_OK(um_stream_create(device, &other));
     CHECK_OK(um_alloc(device, sizeof out, &x));
     CHECK_OK(um_alloc(device, sizeof out, &y));
-    CHECK_OK(twice(stream, x, y, out));
-    int64_t live = um_mem_live_count();
-    int32_t n = 1;
-    for (bool failed = true; failed; n++) {
-        um_mem_fail_at(n, n % 2);
-        um_status status = twice(stream, x, y, out);
-        failed = um_mem_failed();
-        um_mem_fail_at(0, false);
-        CHECK_MSG(status == (failed ? UM_OUT_OF_MEMORY : UM_OK), "%d: %s", n,
-                  um_status_name(status));
-        CHECK(um_mem_live_count() == live);
-        (void)um_stream_clear_error(stream);
-    }
-    CHECK_MSG(n > 8, "%d allocations", n);
-    CHECK_OK(twice(stream, x, y, out));
+    for (int32_t i = 0; i < 2; i++) fail_in_turn(stream, i ? UM_OP_SUM : UM_OP_ADD, x, y, out);
+    CHECK_OK(run_op(stream, UM_OP_SUM, x, y, out));
+    CHECK(out[0] == N * (N - 1) / 2);
+    CHECK_OK(run_op(stream, UM_OP_ADD, x, y, out));
     for (int32_t i = 0; i < N; i++) CHECK(out[i] == (float)(2 * i));
     CHECK_OK(um_record(stream, &event));
     CHECK_OK(um_wait(other, event));

@@ -11,6 +11,7 @@ typedef struct family {
 static const family *family_of(const um_op *op)
 {
     static const family map = {um_kmap_supports, um_kmap_plan};
+    static const family reduce = {um_kreduce_supports, um_kreduce_plan};
     static const family matmul = {um_kmatmul_supports, um_kmatmul_plan};
     static const family conv = {um_kconv_supports, um_kconv_plan};
     static const family pool = {um_kpool_supports, um_kpool_plan};
@@ -18,6 +19,7 @@ static const family *family_of(const um_op *op)
     const um_op_row *row = um_op_get_row(op->id);
     if (row->family == UM_FAMILY_MAP) return &map;
     if (row->family == UM_FAMILY_MOVE) return &map;
+    if (row->family == UM_FAMILY_REDUCE && op->id <= UM_OP_STD) return &reduce;
     if (row->family == UM_FAMILY_MATMUL) return &matmul;
     if (row->family == UM_FAMILY_CONV) return &conv;
     if (row->family == UM_FAMILY_POOL) return &pool;

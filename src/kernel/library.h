@@ -11,7 +11,12 @@
  *
  * An op becomes a plan: one launch or more, in order. A launch has a kernel, whose text depends on
  * the op, dtypes and the number of axes but not on sizes, and its arguments: ranges of memory, in
- * which views begin at a base element, and 32-bit scalars. */
+ * which views begin at a base element, and 32-bit scalars.
+ *
+ * A new family is a file with um_k<family>_supports and um_k<family>_plan, declared at the end
+ * here, and its row in library.c. A plan takes the next launch, creates its kernel, makes a walk of
+ * the op's views, declares scalars and views (which also gives the arguments), builds the body with
+ * places, indices, loads and stores of walk.c, and finishes the kernel. */
 #ifndef UM_KERNEL_LIBRARY_H
 #define UM_KERNEL_LIBRARY_H
 

@@ -1,0 +1,368 @@
+/* kernel/reduce.c: reductions over any axes, and the index of an extreme. An element of the output
+ * is made by one invocation, or where many are reduced by a work-group: each of its invocations
+ * takes every UM_KGROUP'th, and what they have is joined by halving in shared memory. Some ops go
+ * over their elements more than once, and use the result of one pass in the next.
+ *
+ * A pass keeps two values: a sum of floats and what its roundings lost (so that its error does not
+ * grow with the count), or an extreme and its index. */
+#include "kernel/library.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef enum fold { FOLD_SUM, FOLD_MUL, FOLD_MAX, FOLD_MIN, FOLD_OR, FOLD_AND, FOLD_ARG } fold;
+
+typedef enum term {
+    TERM_X,
+    TERM_ABS,
+    TERM_TRUTH,  /* x != 0 */
+    TERM_EXP,    /* exp(x - by) */
+    TERM_SQUARE, /* (x / by)^2 */
+    TERM_OFF,    /* x - by */
+    TERM_OFF_SQUARE
+} term;
+
+typedef struct reduction {
+    const um_op *op;
+    um_kernel *k;
+    um_klaunch *launch;
+    um_kwalk walk; /* view 0 is the output, 1 the input; the axes that stay lead */
+    um_kview out, in;
+    bool wide; /* a work-group an element */
+    um_dtype dtype, compute;
+    um_val size[UM_MAX_RANK], count, from; /* from: of the input, for this element */
+    um_mem room[2];                        /* shared, where wide; of the two values */
+    int32_t passes;
+} reduction;
+
+typedef struct pair {
+    um_val v, w; /* w: 0 where the fold has none */
+} pair;
+
+/* ---- folds ---------------------------------------------------------------------------------- */
+
+static bool is_float(const reduction *r) { return um_dtype_is_float(r->compute); }
+
+/* s + x, and what that rounded off. */
+static um_val two_sum(um_kernel *k, um_val s, um_val x, um_val *lost)
+{
+    um_val sum = um_k_add(k, s, x), part = um_k_sub(k, sum, s);
+    um_val rest = um_k_sub(k, s, um_k_sub(k, sum, part));
+    *lost = um_k_add(k, rest, um_k_sub(k, x, part));
+    return sum;
+}
+
+/* Whether b at its index comes before a at its: a NaN, then the larger (smaller), then the lower
+ * index. UINT32_MAX is the index of nothing. */
+static um_val comes_first(const reduction *r, pair a, pair b)
+{
+    um_kernel *k = r->k;
+    bool max = r->op->id == UM_OP_ARGMAX;
+    um_val better = max ? um_k_gt(k, b.v, a.v) : um_k_lt(k, b.v, a.v), tie = um_k_eq(k, a.v, b.v);
+    um_val none = um_k_u32(k, UINT32_MAX);
+    if (is_float(r)) {
+        um_val a_nan = um_k_ne(k, a.v, a.v), b_nan = um_k_ne(k, b.v, b.v);
+        better = um_k_or(k, better, um_k_and(k, b_nan, um_k_not(k, a_nan)));
+        tie = um_k_or(k, tie, um_k_and(k, a_nan, b_nan));
+    }
+    um_val first = um_k_or(k, better, um_k_and(k, tie, um_k_lt(k, b.w, a.w)));
+    um_val here = um_k_ne(k, b.w, none);
+    return um_k_or(k, um_k_eq(k, a.w, none), um_k_and(k, here, first));
+}
+
+static pair join(const reduction *r, fold f, pair a, pair b)
+{
+    um_kernel *k = r->k;
+    um_val lost, first;
+    switch (f) {
+    case FOLD_SUM:
+        if (!is_float(r)) return (pair){um_k_add(k, a.v, b.v), 0};
+        a.v = two_sum(k, a.v, b.v, &lost);
+        a.w = um_k_add(k, a.w, b.w ? um_k_add(k, b.w, lost) : lost);
+        return a;
+    case FOLD_MUL: return (pair){um_k_mul(k, a.v, b.v), 0};
+    case FOLD_MAX: return (pair){um_kvalue_max(k, a.v, b.v), 0};
+    case FOLD_MIN: return (pair){um_kvalue_min(k, a.v, b.v), 0};
+    case FOLD_OR: return (pair){um_k_or(k, a.v, b.v), 0};
+    case FOLD_AND: return (pair){um_k_and(k, a.v, b.v), 0};
+    case FOLD_ARG:
+        first = comes_first(r, a, b);
+        return (pair){um_k_select(k, first, b.v, a.v), um_k_select(k, first, b.w, a.w)};
+    }
+    return a;
+}
+
+/* What the fold of nothing is: of max and min the ends of the input's dtype. */
+static pair nothing(const reduction *r, fold f)
+{
+    um_kernel *k = r->k;
+    um_val zero = um_kvalue_number(k, r->compute, 0);
+    double end = f == FOLD_MAX ? -(double)INFINITY : (double)INFINITY;
+    if (r->dtype == UM_BOOL) end = f == FOLD_MIN;
+    switch (f) {
+    case FOLD_SUM: return (pair){zero, is_float(r) ? zero : 0};
+    case FOLD_MUL: return (pair){um_kvalue_number(k, r->compute, 1), 0};
+    case FOLD_MAX:
+    case FOLD_MIN:
+        return (pair){um_kvalue_as(k, r->compute, um_kvalue_number(k, r->dtype, end)), 0};
+    case FOLD_OR: return (pair){um_k_bool(k, false), 0};
+    case FOLD_AND: return (pair){um_k_bool(k, true), 0};
+    case FOLD_ARG: return (pair){zero, um_k_u32(k, UINT32_MAX)};
+    }
+    return (pair){zero, 0};
+}
+
+/* ---- a pass --------------------------------------------------------------------------------- */
+
+static um_val term_of(const reduction *r, term t, um_val x, um_val by)
+{
+    um_kernel *k = r->k;
+    um_val off;
+    switch (t) {
+    case TERM_X: return x;
+    case TERM_ABS: return um_k_abs(k, x);
+    case TERM_TRUTH: return um_k_ne(k, x, um_kvalue_number(k, r->compute, 0));
+    case TERM_EXP: return um_k_exp(k, um_k_sub(k, x, by));
+    case TERM_SQUARE: off = um_k_div(k, x, by); return um_k_mul(k, off, off);
+    case TERM_OFF: return um_k_sub(k, x, by);
+    case TERM_OFF_SQUARE: off = um_k_sub(k, x, by); return um_k_mul(k, off, off);
+    }
+    return x;
+}
+
+/* Joins what the invocations of the work-group have; all get the result. */
+static pair join_group(const reduction *r, fold f, pair own)
+{
+    um_kernel *k = r->k;
+    um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), zero = um_k_u32(k, 0);
+    um_k_store(k, r->room[0], i, own.v);
+    if (own.w) um_k_store(k, r->room[1], i, own.w);
+    for (uint32_t half = UM_KGROUP / 2; half > 0; half /= 2) {
+        um_k_barrier(k);
+        um_k_if(k, um_k_lt(k, i, um_k_u32(k, half)));
+        um_val j = um_k_add(k, i, um_k_u32(k, half));
+        pair a = {um_k_load(k, r->room[0], i), own.w ? um_k_load(k, r->room[1], i) : 0};
+        pair b = {um_k_load(k, r->room[0], j), own.w ? um_k_load(k, r->room[1], j) : 0};
+        a = join(r, f, a, b);
+        um_k_store(k, r->room[0], i, a.v);
+        if (own.w) um_k_store(k, r->room[1], i, a.w);
+        um_k_end(k);
+    }
+    um_k_barrier(k);
+    pair all = {um_k_load(k, r->room[0], zero), own.w ? um_k_load(k, r->room[1], zero) : 0};
+    um_k_barrier(k); /* before the next pass writes there */
+    return all;
+}
+
+/* The pass's two variables, and where wide its two arrays. bool and numbers do not share them. */
+static void declare_state(reduction *r, pair start, um_mem var[2])
+{
+    char name[32];
+    um_val part[2] = {start.v, start.w};
+    for (int32_t i = 0; i < 2 && part[i]; i++) {
+        um_dtype dtype = um_val_type(r->k, part[i]).dtype;
+        snprintf(name, sizeof name, "state%d_%d", r->passes, i);
+        var[i] = um_k_var(r->k, name, dtype, 1);
+        um_k_set(r->k, var[i], part[i]);
+        snprintf(name, sizeof name, "room%d", i);
+        if (r->wide && !r->room[i]) r->room[i] = um_k_shared(r->k, name, dtype, UM_KGROUP);
+    }
+    r->passes++;
+}
+
+static pair run_pass(reduction *r, fold f, term t, um_val by)
+{
+    um_kernel *k = r->k;
+    um_val one = um_k_u32(k, 1), place[UM_MAX_RANK] = {0};
+    um_val first = r->wide ? um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0) : um_k_u32(k, 0);
+    um_val step = r->wide ? um_k_u32(k, UM_KGROUP) : one;
+    um_mem var[2] = {0};
+    pair state = nothing(r, f);
+    declare_state(r, state, var);
+    um_val e = um_k_for(k, first, r->count, step);
+    um_kwalk_places(k, e, r->walk.lead, r->walk.rank, r->size, place);
+    um_val at = um_kview_index(k, &r->in, r->from, r->walk.lead, r->walk.rank, place);
+    um_val x = um_kvalue_as(k, r->compute, um_kview_load(k, &r->in, at));
+    pair next = {term_of(r, t, x, by), f == FOLD_ARG ? e : 0};
+    state = (pair){um_k_get(k, var[0]), state.w ? um_k_get(k, var[1]) : 0};
+    next = join(r, f, state, next);
+    um_k_set(k, var[0], next.v);
+    if (next.w) um_k_set(k, var[1], next.w);
+    um_k_end(k);
+    state = (pair){um_k_get(k, var[0]), state.w ? um_k_get(k, var[1]) : 0};
+    return r->wide ? join_group(r, f, state) : state;
+}
+
+static um_val run_fold(reduction *r, fold f, term t, um_val by)
+{
+    um_kernel *k = r->k;
+    pair all = run_pass(r, f, t, by);
+    if (f != FOLD_SUM || !is_float(r)) return all.v;
+    um_val finite = um_k_eq(k, all.w, all.w); /* what inf rounds off is NaN */
+    return um_k_select(k, finite, um_k_add(k, all.v, all.w), all.v);
+}
+
+/* ---- ops ------------------------------------------------------------------------------------ */
+
+static um_val is_infinite(const reduction *r, um_val x)
+{
+    return um_k_eq(r->k, um_k_abs(r->k, x), um_kvalue_number(r->k, r->compute, (double)INFINITY));
+}
+
+static um_val log_sum_exp(reduction *r)
+{
+    um_kernel *k = r->k;
+    um_val top = run_fold(r, FOLD_MAX, TERM_X, 0), zero = um_kvalue_number(k, r->compute, 0);
+    um_val by = um_k_select(k, is_infinite(r, top), zero, top);
+    return um_k_add(k, by, um_k_log(k, run_fold(r, FOLD_SUM, TERM_EXP, by)));
+}
+
+/* Scaled by the largest, so that no square overflows or vanishes. */
+static um_val norm(reduction *r)
+{
+    um_kernel *k = r->k;
+    um_val top = run_fold(r, FOLD_MAX, TERM_ABS, 0), zero = um_kvalue_number(k, r->compute, 0);
+    um_val start = um_kvalue_max(k, top, zero); /* of nothing top is -inf */
+    um_val trivial = um_k_or(k, um_k_eq(k, start, zero), is_infinite(r, start));
+    um_val by = um_k_select(k, trivial, um_kvalue_number(k, r->compute, 1), top);
+    um_val sum = um_k_sqrt(k, run_fold(r, FOLD_SUM, TERM_SQUARE, by));
+    return um_k_select(k, trivial, start, um_k_mul(k, by, sum));
+}
+
+/* A double as a parameter, in what is computed in. */
+static um_val number_scalar(const reduction *r, const char *name, double value)
+{
+    um_kernel *k = r->k;
+    char other[32];
+    uint64_t bits = 0;
+    um_store(r->compute, &bits, 0, 1, UM_CLASS_F64, &value, 1);
+    um_val low = um_klaunch_scalar(k, r->launch, name, (uint32_t)bits);
+    if (r->compute != UM_F64) return um_k_bitcast(k, r->compute, 1, low);
+    snprintf(other, sizeof other, "%s_high", name);
+    um_val high = um_klaunch_scalar(k, r->launch, other, (uint32_t)(bits >> 32));
+    return um_k_bitcast(k, r->compute, 1, um_k_vector(k, 2, (um_val[]){low, high}));
+}
+
+static double reduced_count(const reduction *r)
+{
+    double count = 1;
+    for (int32_t axis = r->walk.lead; axis < r->walk.rank; axis++)
+        count *= (double)r->walk.shape[axis];
+    return count;
+}
+
+static um_val mean(reduction *r)
+{
+    um_val count = number_scalar(r, "divisor", reduced_count(r));
+    return um_k_div(r->k, run_fold(r, FOLD_SUM, TERM_X, 0), count);
+}
+
+/* The mean is rounded, so the sum of what is off it is not 0; its square's share is taken off. */
+static um_val variance(reduction *r)
+{
+    um_kernel *k = r->k;
+    double count = reduced_count(r), left = count - r->op->attrs.reduce.correction;
+    um_val middle = mean(r), divisor = number_scalar(r, "freedom", UM_MAX(left, 0));
+    um_val n = number_scalar(r, "all", count);
+    um_val off = run_fold(r, FOLD_SUM, TERM_OFF, middle);
+    um_val squares = run_fold(r, FOLD_SUM, TERM_OFF_SQUARE, middle);
+    um_val share = um_k_div(k, um_k_mul(k, off, off), n);
+    um_val zero = um_kvalue_number(k, r->compute, 0), rest = um_k_sub(k, squares, share);
+    rest = um_k_select(k, um_k_lt(k, rest, zero), zero, rest);
+    return um_k_div(k, rest, divisor);
+}
+
+static um_val result_of(reduction *r)
+{
+    switch (r->op->id) {
+    case UM_OP_SUM: return run_fold(r, FOLD_SUM, TERM_X, 0);
+    case UM_OP_MEAN: return mean(r);
+    case UM_OP_PROD: return run_fold(r, FOLD_MUL, TERM_X, 0);
+    case UM_OP_REDUCE_MAX: return run_fold(r, FOLD_MAX, TERM_X, 0);
+    case UM_OP_REDUCE_MIN: return run_fold(r, FOLD_MIN, TERM_X, 0);
+    case UM_OP_ANY: return run_fold(r, FOLD_OR, TERM_TRUTH, 0);
+    case UM_OP_ALL: return run_fold(r, FOLD_AND, TERM_TRUTH, 0);
+    case UM_OP_LOGSUMEXP: return log_sum_exp(r);
+    case UM_OP_L1: return run_fold(r, FOLD_SUM, TERM_ABS, 0);
+    case UM_OP_L2: return norm(r);
+    case UM_OP_VAR: return variance(r);
+    case UM_OP_STD: return um_k_sqrt(r->k, variance(r));
+    default: return run_pass(r, FOLD_ARG, TERM_X, 0).w; /* argmax, argmin */
+    }
+}
+
+bool um_kreduce_supports(const um_op *op, char *why, size_t why_size)
+{
+    return um_kwalk_fits(&op->out[0], why, why_size) && um_kwalk_fits(&op->in[0], why, why_size);
+}
+
+/* ---- the kernel ----------------------------------------------------------------------------- */
+
+/* The input with the axes that stay in front, and the output with no stride along the others. */
+static um_kwalk walk_of(const um_op *op)
+{
+    const um_view *x = &op->in[0], *y = &op->out[0];
+    um_view in = *x, out = *x;
+    uint32_t axes = 0;
+    int32_t kept = 0, rank = 0;
+    um_axes_resolve(op->attrs.reduce.axes, x->rank, &axes); /* checked */
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t i = 0, o = 0; i < x->rank; i++) {
+            bool gone = axes == 0 || (axes & UM_AXIS(i)), has_place = !gone || y->rank == x->rank;
+            int32_t place = has_place ? o++ : -1;
+            if (gone != (pass == 1)) continue;
+            in.shape[rank] = out.shape[rank] = x->shape[i];
+            in.stride[rank] = x->stride[i];
+            out.stride[rank++] = gone ? 0 : y->stride[place];
+            kept += !gone;
+        }
+    um_kwalk w = um_kwalk_make(2, (const um_view *[]){&out, &in}, kept);
+    w.view[0] = y; /* whose ranges are bound */
+    w.view[1] = x;
+    return w;
+}
+
+static void declare(reduction *r)
+{
+    enum { WIDE_FROM = 64 };
+    const um_op *op = r->op;
+    um_kernel *k = r->k;
+    bool narrow = um_dtype_bits(op->out[0].dtype) < 32;
+    int64_t outs = um_view_count(&op->out[0]);
+    r->wide = reduced_count(r) >= WIDE_FROM;
+    um_kwalk_sizes(k, r->launch, &r->walk, 0, r->walk.lead, r->size);
+    um_kwalk_sizes(k, r->launch, &r->walk, r->walk.lead, r->walk.rank, r->size);
+    r->count = um_klaunch_scalar(k, r->launch, "count", (uint32_t)reduced_count(r));
+    r->out = um_kview_declare(k, r->launch, &r->walk, 0, UM_K_WRITE,
+                              narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
+    r->in = um_kview_declare(k, r->launch, &r->walk, 1, UM_K_READ, UM_KSTORE_PLAIN);
+    um_klaunch_groups(r->launch, r->wide ? outs : um_ceil_div(outs, UM_KGROUP));
+}
+
+um_status um_kreduce_plan(const um_op *op, um_kplan *plan)
+{
+    um_klaunch *launch = &plan->launch[plan->launch_count++];
+    um_dtype dtype = op->in[0].dtype;
+    reduction r = {.op = op,
+                   .launch = launch,
+                   .walk = walk_of(op),
+                   .dtype = dtype,
+                   .compute = um_kvalue_compute(dtype)};
+    UM_TRY(um_kernel_create(
+        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
+    um_kernel *k = r.k = launch->kernel;
+    um_val place[UM_MAX_RANK] = {0};
+    declare(&r);
+    um_val outs = um_klaunch_scalar(k, launch, "outs", (uint32_t)um_view_count(&op->out[0]));
+    um_val number = r.wide ? um_klaunch_group_number(k) : um_klaunch_number(k);
+    um_k_if(k, um_k_lt(k, number, outs));
+    um_kwalk_places(k, number, 0, r.walk.lead, r.size, place);
+    r.from = um_kview_index(k, &r.in, r.in.base, 0, r.walk.lead, place);
+    um_val to = um_kview_index(k, &r.out, r.out.base, 0, r.walk.lead, place);
+    um_val y = um_kvalue_as(k, op->out[0].dtype, result_of(&r));
+    if (r.wide) um_k_if(k, um_k_eq(k, um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), um_k_u32(k, 0)));
+    um_kview_store(k, &r.out, to, y);
+    if (r.wide) um_k_end(k);
+    um_k_end(k);
+    return um_kernel_finish(k);
+}
