@@ -7,6 +7,10 @@
  *   wide     n and wide's      C          K T     narrow, filter
  *   filter   C T               K          n and narrow's places   wide, narrow
  *
+ * Made with strides, wide places of one residue modulo the stride meet the same taps, and the
+ * others none. These phases are entries of the batch, each a sum over its own taps; only with very
+ * many of them is every tap looked at.
+ *
  * Each group is an entry of the batch. Where channels come first, they are the rows, and places the
  * columns; else places are rows; so columns lie next to each other. */
 #include "op/conv.h"
@@ -17,18 +21,25 @@
 
 enum { WIDE, FILTER, NARROW, BIAS, VIEWS };
 enum { BATCH, CHANNEL, SPACE }; /* axes of wide and narrow; filter: K, C, SPACE */
+enum { PHASES_MAX = 64 };
+#define OUTPUTS_MAX (((int64_t)1 << 32) - ((int64_t)1 << 16))
 
 typedef struct conv {
     const um_op *op;
     const um_conv_desc *desc;
     um_dtype compute;
     int32_t made, axes, rank;
-    bool flipped; /* places are rows */
+    bool flipped;   /* places are rows */
+    int64_t phases; /* 1: none */
     um_kwalk walk[VIEWS];
     um_kview view[VIEWS];
     um_val size[VIEWS][UM_MAX_RANK]; /* of SPACE and what follows */
     um_val group, c, k;              /* the group, and channels of one */
     um_val stride[UM_CONV_MAX_AXES], dilation[UM_CONV_MAX_AXES], pad[UM_CONV_MAX_AXES];
+    /* What numbers of places and taps are split by: sizes, or those of a phase, whose places are
+     * stride apart from `first_place` on, and taps `tap_step` apart from `first_tap` on. */
+    um_val parts[VIEWS][UM_MAX_RANK];
+    um_val tap_step[UM_CONV_MAX_AXES], first_tap[UM_CONV_MAX_AXES], first_place[UM_CONV_MAX_AXES];
 } conv;
 
 /* ---- what there is -------------------------------------------------------------------------- */
@@ -45,6 +56,36 @@ static um_kwalk walk_of(const um_view *view, bool last)
     return w;
 }
 
+/* Taps that meet one place are this far apart. */
+static int64_t tap_step(const conv *c, int32_t axis)
+{
+    int64_t a = c->desc->stride[axis], b = c->desc->dilation[axis];
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return c->desc->stride[axis] / a;
+}
+
+/* The most places, and taps, that a phase has along an axis. */
+static int64_t phase_size(const conv *c, int32_t v, int32_t axis)
+{
+    return um_ceil_div(c->walk[v].shape[SPACE + axis],
+                       v == WIDE ? c->desc->stride[axis] : tap_step(c, axis));
+}
+
+static int64_t phase_count(const conv *c)
+{
+    int64_t phases = 1, outputs = c->walk[WIDE].shape[BATCH] * c->walk[WIDE].shape[CHANNEL];
+    for (int32_t axis = 0; c->made == WIDE && axis < c->axes; axis++) {
+        phases *= c->desc->stride[axis];
+        if (phases > PHASES_MAX || !um_mul_i64(outputs, phase_size(c, WIDE, axis), &outputs))
+            return 1;
+    }
+    return outputs <= OUTPUTS_MAX / phases ? phases : 1;
+}
+
 static conv conv_of(const um_op *op)
 {
     um_conv_views v = um_conv_get_views(op, &op->out[0]);
@@ -57,6 +98,7 @@ static conv conv_of(const um_op *op)
     if (op->in_count == 3) c.walk[BIAS] = walk_of(&op->in[2], false);
     c.made = &op->out[0] == v.wide ? WIDE : &op->out[0] == v.filter ? FILTER : NARROW;
     c.flipped = last && c.made != FILTER;
+    c.phases = phase_count(&c);
     return c;
 }
 
@@ -91,45 +133,54 @@ static int64_t place_count(const um_kwalk *w)
 }
 
 /* How an invocation of a tile, which makes 4 columns from a multiple of 4, can write words. */
-static um_kstore store_of(const conv *c, bool tiled)
+static um_kstore store_of(const conv *c, bool in_fours)
 {
     const um_kwalk *w = &c->walk[c->made];
     const um_view *out = w->view[0];
     if (um_dtype_bits(out->dtype) >= 32) return UM_KSTORE_PLAIN;
     int64_t each = 32 / um_dtype_bits(out->dtype);
-    bool packed = tiled && out->ptr % 4 == 0 && um_view_is_packed(out);
+    bool packed = in_fours && out->ptr % 4 == 0 && um_view_is_packed(out);
     int64_t row = c->flipped ? w->shape[CHANNEL] / c->desc->groups : place_count(w);
-    return packed && row % each == 0 ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
+    bool apart = c->phases > 1 && !c->flipped; /* columns are */
+    return packed && !apart && row % each == 0 ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
 }
 
 /* Names are unique in a kernel: those of a view's parameters have its number. */
 static void declare_view(conv *c, um_kernel *k, um_klaunch *launch, int32_t v, um_kstore store)
 {
     um_kwalk w = c->walk[v];
-    char name[32];
     bool made = v == c->made;
     w.view[v] = w.view[0];
     memmove(w.stride[v], w.stride[0], sizeof w.stride[v]);
     c->view[v] = um_kview_declare(k, launch, &w, v, made ? UM_K_WRITE : UM_K_READ,
                                   made ? store : UM_KSTORE_PLAIN);
-    for (int32_t axis = SPACE; axis < w.rank; axis++) {
+}
+
+static void declare_sizes(conv *c, um_kernel *k, um_klaunch *launch, int32_t v)
+{
+    char name[32];
+    for (int32_t axis = SPACE; axis < c->walk[v].rank; axis++) {
         snprintf(name, sizeof name, "size%d_%d", (int)v, (int)axis);
-        c->size[v][axis] = um_klaunch_scalar(k, launch, name, (uint32_t)w.shape[axis]);
+        c->size[v][axis] = um_klaunch_scalar(k, launch, name, (uint32_t)c->walk[v].shape[axis]);
     }
 }
 
 static um_val declare_axis(um_kernel *k, um_klaunch *launch, const char *what, int32_t axis,
-                           int32_t value)
+                           int64_t value)
 {
     char name[32];
     snprintf(name, sizeof name, "%s%d", what, (int)axis);
     return um_klaunch_scalar(k, launch, name, (uint32_t)value);
 }
 
-static void declare(conv *c, um_kernel *k, um_klaunch *launch, um_kstore store)
+static void declare(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, bool in_fours)
 {
-    for (int32_t v = 0; v < 3; v++) declare_view(c, k, launch, v, store);
-    if (c->op->in_count == 3) declare_view(c, k, launch, BIAS, UM_KSTORE_PLAIN);
+    conv *c = ctx;
+    for (int32_t v = 0; v < 3 + (c->op->in_count == 3); v++) {
+        int32_t part = v == c->made || v == BIAS ? UM_KPRODUCT_RESULT : UM_KPRODUCT_FACTORS;
+        declare_sizes(c, k, launch, v);
+        if (parts & part) declare_view(c, k, launch, v, store_of(c, in_fours));
+    }
     c->c = um_klaunch_scalar(k, launch, "c", (uint32_t)c->walk[FILTER].shape[1]);
     c->k =
         um_klaunch_scalar(k, launch, "k", (uint32_t)(c->walk[FILTER].shape[0] / c->desc->groups));
@@ -137,6 +188,14 @@ static void declare(conv *c, um_kernel *k, um_klaunch *launch, um_kstore store)
         c->stride[axis] = declare_axis(k, launch, "step", axis, c->desc->stride[axis]);
         c->dilation[axis] = declare_axis(k, launch, "dilation", axis, c->desc->dilation[axis]);
         c->pad[axis] = declare_axis(k, launch, "pad", axis, c->desc->pad_before[axis]);
+    }
+    memcpy(c->parts, c->size, sizeof c->parts);
+    for (int32_t axis = 0; axis < c->axes && c->phases > 1; axis++) {
+        c->parts[WIDE][SPACE + axis] =
+            declare_axis(k, launch, "places", axis, phase_size(c, WIDE, axis));
+        c->parts[FILTER][SPACE + axis] =
+            declare_axis(k, launch, "taps", axis, phase_size(c, FILTER, axis));
+        c->tap_step[axis] = declare_axis(k, launch, "tap_step", axis, tap_step(c, axis));
     }
 }
 
@@ -146,9 +205,21 @@ static void declare(conv *c, um_kernel *k, um_klaunch *launch, um_kstore store)
 static void split(const conv *c, um_kernel *k, int32_t v, um_val e, um_val *first, um_val *place)
 {
     um_val places[UM_MAX_RANK] = {0};
-    um_kwalk_places(k, e, SPACE - 1, c->rank, c->size[v], places);
+    um_kwalk_places(k, e, SPACE - 1, c->rank, c->parts[v], places);
     *first = places[SPACE - 1];
-    for (int32_t axis = 0; axis < c->axes; axis++) place[axis] = places[SPACE + axis];
+    for (int32_t axis = 0; axis < c->axes; axis++) {
+        um_val at = place[axis] = places[SPACE + axis];
+        if (c->phases == 1 || v == NARROW) continue;
+        at = um_k_mul(k, at, v == WIDE ? c->stride[axis] : c->tap_step[axis]);
+        place[axis] = um_k_add(k, at, v == WIDE ? c->first_place[axis] : c->first_tap[axis]);
+    }
+}
+
+/* Some phases have a place, or a tap, less than others. */
+static void stay_within(const conv *c, um_kernel *k, int32_t v, const um_val *place, um_val *in)
+{
+    for (int32_t axis = 0; axis < c->axes && c->phases > 1; axis++)
+        *in = um_k_and(k, *in, um_k_lt(k, place[axis], c->size[v][SPACE + axis]));
 }
 
 static um_val load(const conv *c, um_kernel *k, int32_t v, um_val batch, um_val channel,
@@ -201,6 +272,7 @@ static um_val from_filter(const conv *c, um_kernel *k, um_val channel, um_val de
     um_val other, tap[UM_CONV_MAX_AXES];
     split(c, k, FILTER, depth, &other, tap);
     bool narrow = c->made == NARROW;
+    stay_within(c, k, FILTER, tap, &in);
     um_val kk = channel_of(c, k, c->k, narrow ? channel : other);
     return load(c, k, FILTER, kk, narrow ? other : channel, tap, in);
 }
@@ -215,6 +287,7 @@ static um_val from_side(const conv *c, um_kernel *k, um_val place, um_val depth,
         meet_wide(c, k, at, tap, to, &in);
         return load(c, k, WIDE, n, channel_of(c, k, c->c, channel), to, in);
     }
+    stay_within(c, k, FILTER, tap, &in);
     meet_narrow(c, k, at, tap, to, &in);
     return load(c, k, NARROW, n, channel_of(c, k, c->k, channel), to, in);
 }
@@ -264,10 +337,38 @@ static um_val meets(void *ctx, um_kernel *k, um_val row, um_val column, um_val d
 
 /* ---- the op --------------------------------------------------------------------------------- */
 
+/* The first tap that meets the wide places of a phase (the residue of the place with its padding),
+ * or, where there is none, one behind the last. */
+static um_val find_tap(const conv *c, um_kernel *k, int32_t axis, um_val phase)
+{
+    char name[32];
+    um_val kernel = c->size[FILTER][SPACE + axis], one = um_k_u32(k, 1);
+    snprintf(name, sizeof name, "first_tap%d", (int)axis);
+    um_mem found = um_k_var(k, name, UM_U32, 1);
+    um_k_set(k, found, kernel);
+    um_val t = um_k_for(k, um_k_u32(k, 0), um_k_min(k, kernel, c->stride[axis]), one);
+    um_val at = um_k_rem(k, um_k_mul(k, t, c->dilation[axis]), c->stride[axis]);
+    um_val first = um_k_min(k, um_k_get(k, found), t);
+    um_k_set(k, found, um_k_select(k, um_k_eq(k, at, phase), first, um_k_get(k, found)));
+    um_k_end(k);
+    return um_k_get(k, found);
+}
+
 static void begin(void *ctx, um_kernel *k, um_val batch)
 {
-    (void)k;
-    ((conv *)ctx)->group = batch;
+    conv *c = ctx;
+    c->group = batch;
+    if (c->phases == 1) return;
+    um_val phase[1 + UM_CONV_MAX_AXES] = {0}, size[1 + UM_CONV_MAX_AXES] = {0};
+    for (int32_t axis = 0; axis < c->axes; axis++) size[1 + axis] = c->stride[axis];
+    um_kwalk_places(k, batch, 0, 1 + c->axes, size, phase);
+    c->group = phase[0];
+    for (int32_t axis = 0; axis < c->axes; axis++) {
+        um_val over = um_k_rem(k, c->pad[axis], c->stride[axis]);
+        um_val place = um_k_sub(k, um_k_add(k, phase[1 + axis], c->stride[axis]), over);
+        c->first_place[axis] = um_k_rem(k, place, c->stride[axis]);
+        c->first_tap[axis] = find_tap(c, k, axis, phase[1 + axis]);
+    }
 }
 
 static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val sum)
@@ -285,41 +386,45 @@ static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val su
         sum = um_k_add(k, sum, um_kvalue_as(k, c->compute, bias));
     }
     const um_kview *out = &c->view[c->made];
+    um_val in = um_k_bool(k, true);
+    stay_within(c, k, c->made, at + SPACE, &in);
+    if (c->phases > 1) um_k_if(k, in);
     um_kview_store(k, out, um_kview_index(k, out, out->base, 0, c->rank, at),
                    um_kvalue_as(k, out->dtype, sum));
+    if (c->phases > 1) um_k_end(k);
 }
 
 um_status um_kconv_plan(const um_op *op, um_kplan *plan)
 {
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
     conv c = conv_of(op);
     const um_kwalk *made = &c.walk[c.made], *filter = &c.walk[FILTER], *narrow = &c.walk[NARROW];
-    int64_t groups = c.desc->groups, k_group = filter->shape[0] / groups;
-    bool empty = false, to_filter = c.made == FILTER;
+    int64_t groups = c.desc->groups, k_group = filter->shape[0] / groups, depth = 0;
+    bool empty = false, to_filter = c.made == FILTER, strided = false;
     for (int32_t v = 0; v < 3; v++) empty = empty || um_view_count(c.walk[v].view[0]) == 0;
     int64_t channels = c.made == WIDE ? filter->shape[1] : k_group;
-    int64_t places = (to_filter ? filter->shape[1] : made->shape[BATCH]) * place_count(made);
-    int64_t other = c.made == WIDE ? k_group : filter->shape[1], depth = 0;
+    int64_t places = to_filter ? filter->shape[1] : made->shape[BATCH], taps = 1;
+    for (int32_t axis = 0; axis < c.axes; axis++) {
+        bool whole = c.phases == 1;
+        places *= whole ? made->shape[SPACE + axis] : phase_size(&c, WIDE, axis);
+        taps *= whole ? filter->shape[SPACE + axis] : phase_size(&c, FILTER, axis);
+        strided = strided || c.desc->stride[axis] > 1;
+    }
     if (!empty)
-        depth =
-            to_filter ? narrow->shape[BATCH] * place_count(narrow) : other * place_count(filter);
-    um_kproduct p = {.batches = groups,
+        depth = to_filter ? narrow->shape[BATCH] * place_count(narrow)
+                          : taps * (c.made == WIDE ? k_group : filter->shape[1]);
+    um_kproduct p = {.batches = groups * c.phases,
                      .rows = c.flipped ? places : channels,
                      .columns = c.flipped ? channels : places,
                      .depth = depth,
                      .compute = c.compute,
                      .ctx = &c,
+                     .declare = declare,
                      .begin = begin,
                      .a = c.flipped ? of_place : of_channel,
                      .b = c.flipped ? of_channel : of_place,
                      .finish = finish,
+                     .meets = c.made == WIDE && strided && c.phases == 1 ? meets : NULL,
                      .a_deep = !c.flipped,
                      .b_deep = c.flipped || to_filter};
-    for (int32_t axis = 0; axis < c.axes; axis++)
-        if (c.made == WIDE && c.desc->stride[axis] > 1) p.meets = meets;
-    UM_TRY(um_kernel_create(
-        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
-    declare(&c, launch->kernel, launch, store_of(&c, um_kproduct_is_tiled(&p)));
-    um_kproduct_make(launch->kernel, launch, &p);
-    return um_kernel_finish(launch->kernel);
+    return um_kproduct_plan(um_op_name(op->id), plan, &p);
 }

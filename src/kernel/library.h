@@ -157,15 +157,19 @@ void um_ksum_add(um_kernel *k, um_mem sum, um_mem lost, um_val x);
 um_val um_ksum_get(um_kernel *k, um_mem sum, um_mem lost);
 
 /* out[batch,row,column] = what `finish` makes of the sum over depth of a[batch,row,depth] times
- * b[batch,column,depth], in the dtype `compute`. The functions append to the kernel: begin first,
- * for one batch entry; a and b give a factor, in `compute`, and 0 where `in` does not hold. With a
- * depth of 0 they are not called. */
+ * b[batch,column,depth], in the dtype `compute`. The functions append to a kernel, of which there
+ * may be two: one for the factors and one for the result. */
+enum { UM_KPRODUCT_FACTORS = 1, UM_KPRODUCT_RESULT = 2 };
 typedef struct um_kproduct {
     int64_t batches, rows, columns, depth; /* as many outputs as fit in 32 bits */
     um_dtype compute;
     bool a_deep, b_deep; /* along the depth elements lie next to each other */
     void *ctx;
-    void (*begin)(void *ctx, um_kernel *k, um_val batch);
+    /* The parameters of `parts` (UM_KPRODUCT_FACTORS, ...). in_fours: an invocation finishes 4
+     * columns of a row, from a multiple of 4; else one. */
+    void (*declare)(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, bool in_fours);
+    void (*begin)(void *ctx, um_kernel *k, um_val batch); /* what follows is of that entry */
+    /* A factor, in `compute`; 0 where `in` does not hold. Not called with a depth of 0. */
     um_val (*a)(void *ctx, um_kernel *k, um_val row, um_val depth, um_val in);
     um_val (*b)(void *ctx, um_kernel *k, um_val column, um_val depth, um_val in);
     void (*finish)(void *ctx, um_kernel *k, um_val row, um_val column, um_val sum);
@@ -173,10 +177,8 @@ typedef struct um_kproduct {
      * where the other factor is not finite. */
     um_val (*meets)(void *ctx, um_kernel *k, um_val row, um_val column, um_val depth);
 } um_kproduct;
-/* Whether an invocation finishes 4 columns of a row, from a multiple of 4, or else only one. */
-bool um_kproduct_is_tiled(const um_kproduct *p);
-/* The body of a kernel of UM_KGROUP invocations, and its launch's work-groups. */
-void um_kproduct_make(um_kernel *k, um_klaunch *launch, const um_kproduct *p);
+/* Appends a launch or two to the plan, and takes its scratch memory. */
+um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *p);
 
 /* ---- families ------------------------------------------------------------------------------- */
 

@@ -105,22 +105,24 @@ static um_val declare_number(um_kernel *k, um_klaunch *launch, um_dtype dtype, c
 }
 
 /* What an invocation of a tile writes, elements of a row from a multiple of 4, are whole words. */
-static um_kstore store_of(const um_view *out, bool tiled)
+static um_kstore store_of(const um_view *out, bool in_fours)
 {
     int32_t last = out->rank - 1;
     if (um_dtype_bits(out->dtype) >= 32) return UM_KSTORE_PLAIN;
     int64_t each = 32 / um_dtype_bits(out->dtype);
     bool whole =
-        tiled && out->ptr % 4 == 0 && out->stride[last] == 1 && out->shape[last] % each == 0;
+        in_fours && out->ptr % 4 == 0 && out->stride[last] == 1 && out->shape[last] % each == 0;
     for (int32_t axis = 0; axis < last; axis++)
         whole = whole && (out->stride[axis] % each == 0 || out->shape[axis] == 1);
     return whole ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
 }
 
-static void declare(matmul *m, um_kernel *k, um_klaunch *launch, um_kstore store)
+static void declare(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, bool in_fours)
 {
+    matmul *m = ctx;
     const um_op *op = m->op;
     int32_t access = UM_K_WRITE;
+    um_kstore store = store_of(&op->out[0], in_fours);
     bool lies_on_out[VIEWS] = {false};
     for (int32_t v = ADDED; v < VIEWS; v++) {
         lies_on_out[v] = m->has[v] && um_views_identical(view_of(op, v), &op->out[0]);
@@ -128,7 +130,9 @@ static void declare(matmul *m, um_kernel *k, um_klaunch *launch, um_kstore store
     }
     um_kwalk_sizes(k, launch, &m->walk, 0, m->axes, m->size);
     for (int32_t v = 0; v < VIEWS; v++) {
-        if (!m->has[v]) continue;
+        int32_t part = v == A || v == B ? UM_KPRODUCT_FACTORS : UM_KPRODUCT_RESULT;
+        m->view[v].mem = 0;
+        if (!m->has[v] || !(parts & part)) continue;
         if (lies_on_out[v])
             m->view[v] = m->view[OUT];
         else
@@ -152,7 +156,7 @@ static void begin(void *ctx, um_kernel *k, um_val batch)
     um_val place[UM_MAX_RANK] = {0};
     um_kwalk_places(k, batch, 0, m->axes, m->size, place);
     for (int32_t v = 0; v < VIEWS; v++)
-        if (m->has[v])
+        if (m->view[v].mem)
             m->base[v] = um_kview_index(k, &m->view[v], m->view[v].base, 0, m->axes, place);
 }
 
@@ -215,10 +219,10 @@ um_status um_kmatmul_plan(const um_op *op, um_kplan *plan)
 {
     const um_view *out = &op->out[0], *a = &op->in[0], *b = &op->in[1];
     int32_t last = out->rank - 1;
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
     matmul m = matmul_of(op);
     um_kproduct p = {.compute = m.compute,
                      .ctx = &m,
+                     .declare = declare,
                      .begin = begin,
                      .a = element_a,
                      .b = element_b,
@@ -229,9 +233,5 @@ um_status um_kmatmul_plan(const um_op *op, um_kplan *plan)
                      .a_deep = a->stride[last] == 1,
                      .b_deep = b->stride[last - 1] == 1};
     p.batches = um_view_count(out) / p.rows / p.columns;
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = "matmul", .group_size = {UM_KGROUP}},
-                            &launch->kernel));
-    declare(&m, launch->kernel, launch, store_of(out, um_kproduct_is_tiled(&p)));
-    um_kproduct_make(launch->kernel, launch, &p);
-    return um_kernel_finish(launch->kernel);
+    return um_kproduct_plan("matmul", plan, &p);
 }

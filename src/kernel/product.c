@@ -1,7 +1,8 @@
 /* kernel/product.c: sums of products, for whoever says what the factors are: matmul.c, conv.c.
  * out[batch,row,column] = sum over depth of a[batch,row,depth] b[batch,column,depth]. Two forms: a
  * work-group makes a tile of the output, from parts of a and b in shared memory; or some of its
- * invocations make one element, each a part of the depth.
+ * invocations make one element, each a part of the depth. Where tiles are few and deep, work-groups
+ * share the depth of one, too, and a second launch adds up what they made.
  *
  * Floats are added plainly for at most TILE_DEPTH numbers, and then with what each addition loses
  * kept in a second number: the error does not grow with the depth. */
@@ -10,17 +11,25 @@
 #include <stdio.h>
 
 enum {
-    TILE = 64, /* rows, and columns, of a tile; 4 by 4 for each of 16 by 16 invocations */
+    TILE = 64, /* columns of a tile, and rows, or twice as many: for each of 16 by 16 invocations */
+    LANES = 4, /* 4 columns and 4 or 8 rows */
     TILE_DEPTH = 16,
-    ACROSS = 4,
-    FEW = 8 /* rows or columns, for which most of a tile would be made for nothing */
+    FEW = 8,        /* rows or columns, for which most of a tile would be made for nothing */
+    TILES_FEW = 64, /* below, the depth is split, so that there are about TILES_WANTED */
+    TILES_WANTED = 256,
+    SPLIT_DEPTH = 256 /* at least that deep */
 };
+#define PARTIAL_MAX ((int64_t)1 << 24) /* numbers in scratch memory */
 
 typedef struct product {
     const um_kproduct *p;
     um_kernel *k;
+    um_klaunch *launch;
     um_val rows, columns, depth, one, zero;
-    um_mem shared[2]; /* of a and b */
+    int64_t splits;
+    uint32_t block;       /* rows that an invocation makes of a tile */
+    um_mem shared[2];     /* of a and b */
+    um_mem fetched[2][8]; /* what comes there next */
 } product;
 
 /* ---- sums ----------------------------------------------------------------------------------- */
@@ -87,111 +96,218 @@ static uint32_t tile_depth(const product *s)
     return s->p->compute == UM_F64 ? TILE_DEPTH / 2 : TILE_DEPTH;
 }
 
-/* Elements from one depth to the next; more than TILE, so that a column of it lies in many banks,
- * where there is room. */
-static uint32_t tile_step(const product *s) { return s->p->compute == UM_F64 ? TILE : TILE + 4; }
+static uint32_t tile_size(const product *s, bool of_b)
+{
+    return of_b ? TILE : TILE / LANES * s->block;
+}
 
-/* A part of a (b) from depth `begin`: TILE rows (columns) from `first`, those of one depth next to
- * each other. Invocations next to each other load what lies next to each other. */
-static void load_part(const product *s, bool of_b, um_val first, um_val begin)
+/* Elements from one depth to the next; more than the tile has, so that a column of it lies in many
+ * banks, where there is room. */
+static uint32_t tile_step(const product *s, bool of_b)
+{
+    return tile_size(s, of_b) + (s->p->compute == UM_F64 ? 0 : LANES);
+}
+
+/* Where in a tile element i of those that this invocation brings to shared memory lies:
+ * invocations next to each other bring what lies next to each other. */
+static void part_place(const product *s, bool of_b, uint32_t i, um_val *place, um_val *depth)
+{
+    um_kernel *k = s->k;
+    bool deep = of_b ? s->p->b_deep : s->p->a_deep;
+    uint32_t fast = deep ? tile_depth(s) : tile_size(s, of_b);
+    um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+    l = um_k_add(k, l, um_k_u32(k, i * UM_KGROUP));
+    um_val low = um_k_rem(k, l, um_k_u32(k, fast)), high = um_k_div(k, l, um_k_u32(k, fast));
+    *place = deep ? high : low;
+    *depth = deep ? low : high;
+}
+
+static uint32_t part_count(const product *s, bool of_b)
+{
+    return tile_size(s, of_b) * tile_depth(s) / UM_KGROUP;
+}
+
+/* Of a (b): rows (columns) from `first`, depth from `begin`; what is not there is 0. */
+static void fetch_part(const product *s, bool of_b, um_val first, um_val begin)
 {
     um_kernel *k = s->k;
     const um_kproduct *p = s->p;
-    uint32_t depth = tile_depth(s), step = tile_step(s);
-    bool deep = of_b ? p->b_deep : p->a_deep;
-    uint32_t fast = deep ? depth : TILE, each = UM_KGROUP / fast;
-    um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
-    um_val low = um_k_rem(k, l, um_k_u32(k, fast)), high = um_k_div(k, l, um_k_u32(k, fast));
-    for (uint32_t i = 0; i < TILE * depth / UM_KGROUP; i++) {
-        um_val moved = um_k_add(k, high, um_k_u32(k, i * each));
-        um_val place = deep ? moved : low, d = deep ? low : moved;
+    for (uint32_t i = 0; i < part_count(s, of_b); i++) {
+        um_val place, d;
+        part_place(s, of_b, i, &place, &d);
         um_val row = um_k_add(k, first, place), at = um_k_add(k, begin, d);
         um_val in = um_k_lt(k, row, of_b ? s->columns : s->rows);
         in = um_k_and(k, in, um_k_lt(k, at, s->depth));
-        um_val x = (of_b ? p->b : p->a)(p->ctx, k, row, at, in);
-        um_val to = um_k_add(k, um_k_mul(k, d, um_k_u32(k, step)), place);
-        um_k_store(k, s->shared[of_b], to, x);
+        um_k_set(k, s->fetched[of_b][i], (of_b ? p->b : p->a)(p->ctx, k, row, at, in));
     }
 }
 
-/* This invocation's 4 by 4 elements, over the depth that is in shared memory. */
+static void store_part(const product *s, bool of_b)
+{
+    um_kernel *k = s->k;
+    for (uint32_t i = 0; i < part_count(s, of_b); i++) {
+        um_val place, d;
+        part_place(s, of_b, i, &place, &d);
+        um_val to = um_k_add(k, um_k_mul(k, d, um_k_u32(k, tile_step(s, of_b))), place);
+        um_k_store(k, s->shared[of_b], to, um_k_get(k, s->fetched[of_b][i]));
+    }
+}
+
+/* Rows lie in fours, TILE apart. */
+static um_val four_of(const product *s, bool of_b, um_val depth, um_val number, uint32_t four)
+{
+    um_kernel *k = s->k;
+    um_val at = um_k_mul(k, depth, um_k_u32(k, tile_step(s, of_b)));
+    at = um_k_add(k, at, um_k_u32(k, four * TILE));
+    at = um_k_add(k, at, um_k_mul(k, number, um_k_u32(k, LANES)));
+    return um_k_load_lanes(k, s->shared[of_b], at, LANES);
+}
+
+/* This invocation's elements, over the depth that is in shared memory. */
 static void multiply_parts(const product *s, um_val across, um_val down, const um_mem *part)
 {
     um_kernel *k = s->k;
-    for (int32_t i = 0; i < ACROSS; i++) um_k_set(k, part[i], zero_of(s, ACROSS));
-    um_val d = um_k_for(k, s->zero, um_k_u32(k, tile_depth(s)), s->one);
-    um_val at = um_k_mul(k, d, um_k_u32(k, tile_step(s))), four = um_k_u32(k, ACROSS);
-    um_val a = um_k_load_lanes(k, s->shared[0], um_k_add(k, at, um_k_mul(k, down, four)), ACROSS);
-    um_val b = um_k_load_lanes(k, s->shared[1], um_k_add(k, at, um_k_mul(k, across, four)), ACROSS);
-    for (uint32_t i = 0; i < ACROSS; i++) {
-        um_val x = um_k_splat(k, ACROSS, um_k_extract(k, a, i)), sum = um_k_get(k, part[i]);
+    for (uint32_t i = 0; i < s->block; i++) um_k_set(k, part[i], zero_of(s, LANES));
+    um_val d = um_k_for(k, s->zero, um_k_u32(k, tile_depth(s)), s->one), a = 0;
+    um_val b = four_of(s, true, d, across, 0);
+    for (uint32_t i = 0; i < s->block; i++) {
+        if (i % LANES == 0) a = four_of(s, false, d, down, i / LANES);
+        um_val x = um_k_splat(k, LANES, um_k_extract(k, a, i % LANES)), sum = um_k_get(k, part[i]);
         um_k_set(k, part[i],
                  is_float(s) ? um_k_fma(k, x, b, sum) : um_k_add(k, sum, um_k_mul(k, x, b)));
     }
     um_k_end(k);
 }
 
-/* The 16 elements, one by one, so that what comes after the sum is there once. */
-static void finish_tile(const product *s, um_val row, um_val column, const total *totals)
+/* The elements, one by one, so that what comes after the sum is there once; partial: what is only a
+ * part of the depth goes there, from `base` on. */
+static void finish_tile(const product *s, um_val row, um_val column, const total *totals,
+                        um_mem partial, um_val base)
 {
     um_kernel *k = s->k;
-    um_mem made = um_k_private(k, "made", s->p->compute, ACROSS * ACROSS);
-    um_val four = um_k_u32(k, ACROSS);
-    for (uint32_t i = 0; i < ACROSS; i++) {
+    um_mem made = um_k_private(k, "made", s->p->compute, s->block * LANES);
+    um_val four = um_k_u32(k, LANES);
+    for (uint32_t i = 0; i < s->block; i++) {
         um_val sums = um_ksum_get(k, totals[i].sum, totals[i].lost);
-        for (uint32_t j = 0; j < ACROSS; j++)
-            um_k_store(k, made, um_k_u32(k, i * ACROSS + j), um_k_extract(k, sums, j));
+        for (uint32_t j = 0; j < LANES; j++)
+            um_k_store(k, made, um_k_u32(k, i * LANES + j), um_k_extract(k, sums, j));
     }
-    um_val e = um_k_for(k, s->zero, um_k_u32(k, ACROSS * ACROSS), s->one);
-    row = um_k_add(k, row, um_k_div(k, e, four));
+    um_val e = um_k_for(k, s->zero, um_k_u32(k, s->block * LANES), s->one);
+    um_val i = um_k_div(k, e, four), far = um_k_mul(k, um_k_div(k, i, four), um_k_u32(k, TILE));
+    row = um_k_add(k, um_k_add(k, row, far), um_k_rem(k, i, four));
     column = um_k_add(k, column, um_k_rem(k, e, four));
     um_k_if(k, um_k_and(k, um_k_lt(k, row, s->rows), um_k_lt(k, column, s->columns)));
-    s->p->finish(s->p->ctx, k, row, column, um_k_load(k, made, e));
+    um_val value = um_k_load(k, made, e);
+    if (partial)
+        um_k_store(k, partial, um_k_add(k, base, um_k_add(k, um_k_mul(k, row, s->columns), column)),
+                   value);
+    else
+        s->p->finish(s->p->ctx, k, row, column, value);
     um_k_end(k);
     um_k_end(k);
 }
 
-static void make_tile(product *s, um_klaunch *launch)
+/* A tile's sums, over depth begin .. end - 1. */
+static void sum_tile(product *s, um_val row, um_val column, um_val begin, um_val end, total *totals)
 {
     um_kernel *k = s->k;
-    int64_t down = um_ceil_div(s->p->rows, TILE), across = um_ceil_div(s->p->columns, TILE);
-    um_val count = um_klaunch_scalar(k, launch, "tiles", (uint32_t)(s->p->batches * down * across));
-    um_val tiles_down = um_klaunch_scalar(k, launch, "tiles_down", (uint32_t)down);
-    um_val tiles_across = um_klaunch_scalar(k, launch, "tiles_across", (uint32_t)across);
-    um_klaunch_groups(launch, s->p->batches * down * across);
-    for (int32_t i = 0; i < 2; i++)
-        s->shared[i] =
-            um_k_shared(k, i ? "part_b" : "part_a", s->p->compute, tile_depth(s) * tile_step(s));
-    um_val number = um_klaunch_group_number(k), tile = um_k_u32(k, TILE);
-    um_k_if(k, um_k_lt(k, number, count));
-    um_val column = um_k_mul(k, um_k_rem(k, number, tiles_across), tile);
-    um_val rest = um_k_div(k, number, tiles_across);
-    um_val row = um_k_mul(k, um_k_rem(k, rest, tiles_down), tile);
-    s->p->begin(s->p->ctx, k, um_k_div(k, rest, tiles_down));
-    um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), sixteen = um_k_u32(k, TILE / ACROSS);
-    um_val x = um_k_rem(k, l, sixteen), y = um_k_div(k, l, sixteen), four = um_k_u32(k, ACROSS);
-    total totals[ACROSS];
-    um_mem part[ACROSS];
-    for (int32_t i = 0; i < ACROSS; i++) {
-        totals[i] = total_new(s, i, ACROSS);
-        part[i] = new_var(s, "part", i, ACROSS);
+    um_mem part[2 * LANES];
+    um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), sixteen = um_k_u32(k, TILE / LANES);
+    um_val x = um_k_rem(k, l, sixteen), y = um_k_div(k, l, sixteen);
+    for (int32_t of_b = 0; of_b < 2; of_b++) {
+        s->shared[of_b] = um_k_shared(k, of_b ? "part_b" : "part_a", s->p->compute,
+                                      tile_depth(s) * tile_step(s, of_b));
+        for (uint32_t i = 0; i < part_count(s, of_b); i++)
+            s->fetched[of_b][i] = new_var(s, of_b ? "next_b" : "next_a", (int32_t)i, 1);
     }
-    um_val begin = um_k_for(k, s->zero, s->depth, um_k_u32(k, tile_depth(s)));
-    load_part(s, false, row, begin);
-    load_part(s, true, column, begin);
+    for (uint32_t i = 0; i < s->block; i++) {
+        totals[i] = total_new(s, (int32_t)i, LANES);
+        part[i] = new_var(s, "part", (int32_t)i, LANES);
+    }
+    fetch_part(s, false, row, begin);
+    fetch_part(s, true, column, begin);
+    um_val step = um_k_u32(k, tile_depth(s)), at = um_k_for(k, begin, end, step);
+    store_part(s, false);
+    store_part(s, true);
     um_k_barrier(k);
+    um_val next = um_k_add(k, at, step);
+    fetch_part(s, false, row, next);
+    fetch_part(s, true, column, next);
     multiply_parts(s, x, y, part);
-    for (int32_t i = 0; i < ACROSS; i++) total_add(s, &totals[i], um_k_get(k, part[i]));
+    for (uint32_t i = 0; i < s->block; i++) total_add(s, &totals[i], um_k_get(k, part[i]));
     um_k_barrier(k);
     um_k_end(k);
-    finish_tile(s, um_k_add(k, row, um_k_mul(k, y, four)),
-                um_k_add(k, column, um_k_mul(k, x, four)), totals);
+}
+
+static int64_t output_count(const um_kproduct *p) { return p->batches * p->rows * p->columns; }
+
+/* What is made of each part of the depth, one after the other. */
+static um_mem partial_sums(const product *s)
+{
+    uint64_t bytes = (uint64_t)(s->splits * output_count(s->p) * um_dtype_bits(s->p->compute) / 8);
+    return um_klaunch_scratch(s->k, s->launch, "partial", s->p->compute, UM_KFAULT_BYTES, bytes);
+}
+
+static void make_tile(product *s)
+{
+    um_kernel *k = s->k;
+    const um_kproduct *p = s->p;
+    int64_t down = um_ceil_div(p->rows, tile_size(s, false)),
+            across = um_ceil_div(p->columns, TILE);
+    int64_t tiles = p->batches * down * across, chunk = p->depth;
+    um_val count = um_klaunch_scalar(k, s->launch, "tiles", (uint32_t)(tiles * s->splits));
+    um_val tiles_down = um_klaunch_scalar(k, s->launch, "tiles_down", (uint32_t)down);
+    um_val tiles_across = um_klaunch_scalar(k, s->launch, "tiles_across", (uint32_t)across);
+    um_klaunch_groups(s->launch, tiles * s->splits);
+    um_mem partial = s->splits > 1 ? partial_sums(s) : 0;
+    um_val number = um_klaunch_group_number(k);
+    um_k_if(k, um_k_lt(k, number, count));
+    um_val column = um_k_mul(k, um_k_rem(k, number, tiles_across), um_k_u32(k, TILE));
+    um_val rest = um_k_div(k, number, tiles_across), begin = s->zero, end = s->depth, base = 0;
+    um_val row = um_k_mul(k, um_k_rem(k, rest, tiles_down), um_k_u32(k, tile_size(s, false)));
+    um_val batch = um_k_div(k, rest, tiles_down);
+    if (partial) {
+        chunk = um_ceil_div(um_ceil_div(chunk, s->splits), TILE_DEPTH) * TILE_DEPTH;
+        um_val batches = um_klaunch_scalar(k, s->launch, "batches", (uint32_t)p->batches);
+        um_val by = um_klaunch_scalar(k, s->launch, "chunk", (uint32_t)chunk);
+        base = um_k_mul(k, batch, um_k_mul(k, s->rows, s->columns));
+        begin = um_k_mul(k, um_k_div(k, batch, batches), by);
+        end = um_k_min(k, um_k_add(k, begin, by), s->depth);
+        batch = um_k_rem(k, batch, batches);
+    }
+    p->begin(p->ctx, k, batch);
+    total totals[2 * LANES];
+    sum_tile(s, row, column, begin, end, totals);
+    um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), sixteen = um_k_u32(k, TILE / LANES);
+    um_val four = um_k_u32(k, LANES);
+    row = um_k_add(k, row, um_k_mul(k, um_k_div(k, l, sixteen), four));
+    column = um_k_add(k, column, um_k_mul(k, um_k_rem(k, l, sixteen), four));
+    finish_tile(s, row, column, totals, partial, base);
+    um_k_end(k);
+}
+
+/* The second launch: an invocation adds up the parts of an element. */
+static void add_partial_sums(const product *s)
+{
+    um_kernel *k = s->k;
+    const um_kproduct *p = s->p;
+    um_mem partial = partial_sums(s);
+    um_val count = um_klaunch_scalar(k, s->launch, "count", (uint32_t)output_count(p));
+    um_val end = um_klaunch_scalar(k, s->launch, "end", (uint32_t)(s->splits * output_count(p)));
+    um_klaunch_groups(s->launch, um_ceil_div(output_count(p), UM_KGROUP));
+    um_val e = um_klaunch_number(k);
+    um_k_if(k, um_k_lt(k, e, count));
+    um_val rest = um_k_div(k, e, s->columns);
+    p->begin(p->ctx, k, um_k_div(k, rest, s->rows));
+    total t = total_new(s, 0, 1);
+    total_add(s, &t, um_k_load(k, partial, um_k_for(k, e, end, count)));
+    um_k_end(k);
+    p->finish(p->ctx, k, um_k_rem(k, rest, s->rows), um_k_rem(k, e, s->columns),
+              um_ksum_get(k, t.sum, t.lost));
     um_k_end(k);
 }
 
 /* ---- element by element --------------------------------------------------------------------- */
-
-static int64_t output_count(const um_kproduct *p) { return p->batches * p->rows * p->columns; }
 
 /* Invocations that share the depth of an element. */
 static uint32_t lane_count(const um_kproduct *p)
@@ -219,9 +335,10 @@ static um_val sum_lanes(const product *s, um_val x, um_val lane, uint32_t lanes,
     return um_k_load(k, sums, l);
 }
 
-static void make_elements(const product *s, um_klaunch *launch)
+static void make_elements(const product *s)
 {
     um_kernel *k = s->k;
+    um_klaunch *launch = s->launch;
     const um_kproduct *p = s->p;
     uint32_t lanes = lane_count(p), each = UM_KGROUP / lanes;
     bool near = p->a_deep && p->b_deep; /* lanes of an element are next to each other */
@@ -255,19 +372,63 @@ static void make_elements(const product *s, um_klaunch *launch)
 
 /* ---- both ----------------------------------------------------------------------------------- */
 
-bool um_kproduct_is_tiled(const um_kproduct *p)
+static bool is_tiled(const um_kproduct *p)
 {
     return !p->meets && p->depth > 0 && p->rows > FEW && p->columns > FEW;
 }
 
-void um_kproduct_make(um_kernel *k, um_klaunch *launch, const um_kproduct *p)
+/* Tall tiles load less from shared memory for each product; of f64 registers do not suffice. */
+static uint32_t block_of(const um_kproduct *p)
 {
-    product s = {.p = p, .k = k, .one = um_k_u32(k, 1), .zero = um_k_u32(k, 0)};
-    s.rows = um_klaunch_scalar(k, launch, "rows", (uint32_t)p->rows);
-    s.columns = um_klaunch_scalar(k, launch, "columns", (uint32_t)p->columns);
-    s.depth = um_klaunch_scalar(k, launch, "depth", (uint32_t)p->depth);
-    if (um_kproduct_is_tiled(p))
-        make_tile(&s, launch);
+    return p->compute != UM_F64 && p->rows > 2 * TILE ? 2 * LANES : LANES;
+}
+
+static int64_t split_count(const um_kproduct *p)
+{
+    int64_t down = um_ceil_div(p->rows, TILE / LANES * block_of(p));
+    int64_t tiles = p->batches * down * um_ceil_div(p->columns, TILE);
+    if (!is_tiled(p) || tiles >= TILES_FEW) return 1;
+    int64_t splits = UM_MIN(um_ceil_div(TILES_WANTED, tiles), p->depth / SPLIT_DEPTH);
+    splits = UM_MIN(splits, PARTIAL_MAX / output_count(p));
+    if (splits < 2) return 1;
+    /* Of whole parts of the depth: the last may have less, none has nothing. */
+    int64_t chunk = um_ceil_div(um_ceil_div(p->depth, splits), TILE_DEPTH) * TILE_DEPTH;
+    return um_ceil_div(p->depth, chunk);
+}
+
+static um_status begin_launch(product *s, um_kplan *plan, const char *name, int32_t parts,
+                              bool in_fours)
+{
+    s->launch = &plan->launch[plan->launch_count++];
+    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
+                            &s->launch->kernel));
+    um_kernel *k = s->k = s->launch->kernel;
+    s->p->declare(s->p->ctx, k, s->launch, parts, in_fours);
+    s->one = um_k_u32(k, 1);
+    s->zero = um_k_u32(k, 0);
+    s->rows = um_klaunch_scalar(k, s->launch, "rows", (uint32_t)s->p->rows);
+    s->columns = um_klaunch_scalar(k, s->launch, "columns", (uint32_t)s->p->columns);
+    s->depth = um_klaunch_scalar(k, s->launch, "depth", (uint32_t)s->p->depth);
+    return UM_OK;
+}
+
+um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *p)
+{
+    product s = {.p = p, .splits = split_count(p), .block = block_of(p)};
+    int32_t parts = UM_KPRODUCT_FACTORS | UM_KPRODUCT_RESULT;
+    char second[48];
+    if (s.splits > 1) parts = UM_KPRODUCT_FACTORS;
+    UM_TRY(begin_launch(&s, plan, name, parts, is_tiled(p)));
+    if (is_tiled(p))
+        make_tile(&s);
     else
-        make_elements(&s, launch);
+        make_elements(&s);
+    UM_TRY(um_kernel_finish(s.k));
+    if (s.splits == 1) return UM_OK;
+    plan->scratch_bytes =
+        UM_KFAULT_BYTES + (uint64_t)(s.splits * output_count(p) * um_dtype_bits(p->compute) / 8);
+    snprintf(second, sizeof second, "%s_sum", name);
+    UM_TRY(begin_launch(&s, plan, second, UM_KPRODUCT_RESULT, false));
+    add_partial_sums(&s);
+    return um_kernel_finish(s.k);
 }

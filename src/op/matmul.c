@@ -163,6 +163,7 @@ static const matmul_row matmul_rows[] = {
     {8, 512, 8, UM_SCALAR, 1, 0, 0, 0, 0, 0},
     {20, 3, 40, UM_SCALAR, 1, 1, HAS_C | HAS_RESIDUAL, UM_OP_TANH, 0, UM_F8E4M3FNUZ},
     {1, 90, 70, UM_SCALAR, 0, 0, HAS_BIAS, UM_OP_ELU, 0.25, 0},
+    {12, 1030, 20, UM_SCALAR, 2, 1, HAS_C | HAS_BIAS | HAS_RESIDUAL, UM_OP_TANH, 0.5, UM_F16},
     {70, 9, 1, UM_DIMS(3), 1, 0, HAS_BIAS | HAS_RESIDUAL, UM_OP_GELU_TANH, 0, UM_F8E5M2FNUZ},
 };
 
