@@ -309,15 +309,19 @@ static um_val from_wide(const conv *c, um_kernel *k, um_val place, um_val depth,
     return load(c, k, WIDE, n, channel_of(c, k, c->c, channel), i, in);
 }
 
-static um_val of_channel(void *ctx, um_kernel *k, um_val channel, um_val depth, um_val in)
+static um_val of_channel(void *ctx, um_kernel *k, um_val channel, um_val depth, um_val in,
+                         int32_t lanes)
 {
+    (void)lanes;
     const conv *c = ctx;
     return c->made == FILTER ? from_narrow(c, k, channel, depth, in)
                              : from_filter(c, k, channel, depth, in);
 }
 
-static um_val of_place(void *ctx, um_kernel *k, um_val place, um_val depth, um_val in)
+static um_val of_place(void *ctx, um_kernel *k, um_val place, um_val depth, um_val in,
+                       int32_t lanes)
 {
+    (void)lanes;
     const conv *c = ctx;
     return c->made == FILTER ? from_wide(c, k, place, depth, in)
                              : from_side(c, k, place, depth, in);
@@ -425,6 +429,8 @@ um_status um_kconv_plan(const um_op *op, um_kplan *plan)
                      .finish = finish,
                      .meets = c.made == WIDE && strided && c.phases == 1 ? meets : NULL,
                      .a_deep = !c.flipped,
+                     .a_lanes = 1,
+                     .b_lanes = 1,
                      .b_deep = c.flipped || to_filter};
     return um_kproduct_plan(um_op_name(op->id), plan, &p);
 }

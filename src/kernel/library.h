@@ -163,15 +163,18 @@ enum { UM_KPRODUCT_FACTORS = 1, UM_KPRODUCT_RESULT = 2 };
 typedef struct um_kproduct {
     int64_t batches, rows, columns, depth; /* as many outputs as fit in 32 bits */
     um_dtype compute;
-    bool a_deep, b_deep; /* along the depth elements lie next to each other */
+    bool a_deep,
+        b_deep; /* along the depth elements lie next to each other; else rows, columns do */
+    int32_t a_lanes, b_lanes; /* 4: so many of them, from a multiple, can be loaded at once; or 1 */
     void *ctx;
     /* The parameters of `parts` (UM_KPRODUCT_FACTORS, ...). in_fours: an invocation finishes 4
      * columns of a row, from a multiple of 4; else one. */
     void (*declare)(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, bool in_fours);
     void (*begin)(void *ctx, um_kernel *k, um_val batch); /* what follows is of that entry */
-    /* A factor, in `compute`; 0 where `in` does not hold. Not called with a depth of 0. */
-    um_val (*a)(void *ctx, um_kernel *k, um_val row, um_val depth, um_val in);
-    um_val (*b)(void *ctx, um_kernel *k, um_val column, um_val depth, um_val in);
+    /* A factor, or lanes of them, in `compute`; 0 where `in` does not hold. Not called with a depth
+     * of 0. */
+    um_val (*a)(void *ctx, um_kernel *k, um_val row, um_val depth, um_val in, int32_t lanes);
+    um_val (*b)(void *ctx, um_kernel *k, um_val column, um_val depth, um_val in, int32_t lanes);
     void (*finish)(void *ctx, um_kernel *k, um_val row, um_val column, um_val sum);
     /* NULL: always. Whether there is a product at all, as opposed to one of zeros, which is NaN
      * where the other factor is not finite. */

@@ -168,22 +168,25 @@ static um_val index_of(const matmul *m, um_kernel *k, int32_t v, um_val row, um_
     return um_kview_index(k, &m->view[v], m->base[v], m->axes, m->axes + 2, place);
 }
 
-static um_val operand(const matmul *m, um_kernel *k, int32_t v, um_val index, um_val in)
+static um_val operand(const matmul *m, um_kernel *k, int32_t v, um_val index, um_val in,
+                      int32_t lanes)
 {
     um_dtype dtype = m->view[v].dtype, to = m->op->attrs.matmul.round_to;
-    um_val x = um_k_load_if(k, m->view[v].mem, index, in, um_k_const(k, dtype, 0));
+    um_val zero = um_k_splat(k, lanes, um_k_const(k, dtype, 0));
+    um_val x = um_k_load_if(k, m->view[v].mem, index, in, zero);
     if (to) x = um_kvalue_as(k, to, x);
     return um_kvalue_as(k, m->compute, x);
 }
 
-static um_val element_a(void *ctx, um_kernel *k, um_val row, um_val depth, um_val in)
+static um_val element_a(void *ctx, um_kernel *k, um_val row, um_val depth, um_val in, int32_t lanes)
 {
-    return operand(ctx, k, A, index_of(ctx, k, A, row, depth), in);
+    return operand(ctx, k, A, index_of(ctx, k, A, row, depth), in, lanes);
 }
 
-static um_val element_b(void *ctx, um_kernel *k, um_val column, um_val depth, um_val in)
+static um_val element_b(void *ctx, um_kernel *k, um_val column, um_val depth, um_val in,
+                        int32_t lanes)
 {
-    return operand(ctx, k, B, index_of(ctx, k, B, depth, column), in);
+    return operand(ctx, k, B, index_of(ctx, k, B, depth, column), in, lanes);
 }
 
 /* x + y, of which one may be none: 0. */
@@ -215,6 +218,18 @@ static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val su
                    um_kvalue_as(k, m->op->out[0].dtype, x));
 }
 
+/* How many elements along an axis can be loaded at once: 4, where they lie next to each other and
+ * each four at a multiple of 4 from where a parameter can begin. */
+static int32_t lanes_of(const um_view *view, int32_t axis)
+{
+    int64_t bytes = um_dtype_bits(view->dtype) / 8;
+    if (bytes > 4 || view->ptr % (4 * (uint64_t)bytes) != 0) return 1;
+    if (view->stride[axis] != 1 || view->shape[axis] % 4 != 0) return 1;
+    for (int32_t i = 0; i < view->rank; i++)
+        if (i != axis && view->shape[i] != 1 && view->stride[i] % 4 != 0) return 1;
+    return 4;
+}
+
 um_status um_kmatmul_plan(const um_op *op, um_kplan *plan)
 {
     const um_view *out = &op->out[0], *a = &op->in[0], *b = &op->in[1];
@@ -232,6 +247,8 @@ um_status um_kmatmul_plan(const um_op *op, um_kplan *plan)
                      .depth = m.has[A] ? a->shape[last] : 0,
                      .a_deep = a->stride[last] == 1,
                      .b_deep = b->stride[last - 1] == 1};
+    p.a_lanes = lanes_of(a, p.a_deep ? last : last - 1);
+    p.b_lanes = lanes_of(b, p.b_deep ? last - 1 : last);
     p.batches = um_view_count(out) / p.rows / p.columns;
     return um_kproduct_plan("matmul", plan, &p);
 }

@@ -108,15 +108,23 @@ static uint32_t tile_step(const product *s, bool of_b)
     return tile_size(s, of_b) + (s->p->compute == UM_F64 ? 0 : LANES);
 }
 
-/* Where in a tile element i of those that this invocation brings to shared memory lies:
+static int32_t lanes_of(const product *s, bool of_b)
+{
+    return of_b ? s->p->b_lanes : s->p->a_lanes;
+}
+
+static bool is_deep(const product *s, bool of_b) { return of_b ? s->p->b_deep : s->p->a_deep; }
+
+/* Where in a tile vector i of those that this invocation brings to shared memory lies:
  * invocations next to each other bring what lies next to each other. */
 static void part_place(const product *s, bool of_b, uint32_t i, um_val *place, um_val *depth)
 {
     um_kernel *k = s->k;
-    bool deep = of_b ? s->p->b_deep : s->p->a_deep;
+    bool deep = is_deep(s, of_b);
     uint32_t fast = deep ? tile_depth(s) : tile_size(s, of_b);
     um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
     l = um_k_add(k, l, um_k_u32(k, i * UM_KGROUP));
+    l = um_k_mul(k, l, um_k_u32(k, (uint32_t)lanes_of(s, of_b)));
     um_val low = um_k_rem(k, l, um_k_u32(k, fast)), high = um_k_div(k, l, um_k_u32(k, fast));
     *place = deep ? high : low;
     *depth = deep ? low : high;
@@ -124,7 +132,7 @@ static void part_place(const product *s, bool of_b, uint32_t i, um_val *place, u
 
 static uint32_t part_count(const product *s, bool of_b)
 {
-    return tile_size(s, of_b) * tile_depth(s) / UM_KGROUP;
+    return tile_size(s, of_b) * tile_depth(s) / UM_KGROUP / (uint32_t)lanes_of(s, of_b);
 }
 
 /* Of a (b): rows (columns) from `first`, depth from `begin`; what is not there is 0. */
@@ -138,7 +146,8 @@ static void fetch_part(const product *s, bool of_b, um_val first, um_val begin)
         um_val row = um_k_add(k, first, place), at = um_k_add(k, begin, d);
         um_val in = um_k_lt(k, row, of_b ? s->columns : s->rows);
         in = um_k_and(k, in, um_k_lt(k, at, s->depth));
-        um_k_set(k, s->fetched[of_b][i], (of_b ? p->b : p->a)(p->ctx, k, row, at, in));
+        um_val x = (of_b ? p->b : p->a)(p->ctx, k, row, at, in, lanes_of(s, of_b));
+        um_k_set(k, s->fetched[of_b][i], x);
     }
 }
 
@@ -148,8 +157,14 @@ static void store_part(const product *s, bool of_b)
     for (uint32_t i = 0; i < part_count(s, of_b); i++) {
         um_val place, d;
         part_place(s, of_b, i, &place, &d);
-        um_val to = um_k_add(k, um_k_mul(k, d, um_k_u32(k, tile_step(s, of_b))), place);
-        um_k_store(k, s->shared[of_b], to, um_k_get(k, s->fetched[of_b][i]));
+        um_val step = um_k_u32(k, tile_step(s, of_b)), x = um_k_get(k, s->fetched[of_b][i]);
+        um_val to = um_k_add(k, um_k_mul(k, d, step), place);
+        if (lanes_of(s, of_b) == 1 || !is_deep(s, of_b)) {
+            um_k_store(k, s->shared[of_b], to, x);
+            continue;
+        }
+        for (uint32_t lane = 0; lane < LANES; lane++, to = um_k_add(k, to, step))
+            um_k_store(k, s->shared[of_b], to, um_k_extract(k, x, lane));
     }
 }
 
@@ -218,7 +233,8 @@ static void sum_tile(product *s, um_val row, um_val column, um_val begin, um_val
         s->shared[of_b] = um_k_shared(k, of_b ? "part_b" : "part_a", s->p->compute,
                                       tile_depth(s) * tile_step(s, of_b));
         for (uint32_t i = 0; i < part_count(s, of_b); i++)
-            s->fetched[of_b][i] = new_var(s, of_b ? "next_b" : "next_a", (int32_t)i, 1);
+            s->fetched[of_b][i] =
+                new_var(s, of_b ? "next_b" : "next_a", (int32_t)i, lanes_of(s, of_b));
     }
     for (uint32_t i = 0; i < s->block; i++) {
         totals[i] = total_new(s, (int32_t)i, LANES);
@@ -356,7 +372,7 @@ static void make_elements(const product *s)
     if (p->depth > 0) {
         um_val at = um_k_for(k, lane, end, um_k_u32(k, lanes));
         um_val both = p->meets ? p->meets(p->ctx, k, row, column, at) : um_k_bool(k, true);
-        um_val a = p->a(p->ctx, k, row, at, both), b = p->b(p->ctx, k, column, at, both);
+        um_val a = p->a(p->ctx, k, row, at, both, 1), b = p->b(p->ctx, k, column, at, both, 1);
         total_add(s, &t, um_k_mul(k, a, b));
         um_k_end(k);
     }

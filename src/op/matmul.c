@@ -143,7 +143,7 @@ static const matmul_row matmul_rows[] = {
     {33, 17, 65, UM_SCALAR, 0, -2, HAS_C, 0, 0, 0},
     {7, 5, 11, UM_DIMS(2, 1, 3), 3, 1, HAS_C, 0, 0, 0},
     {3, 300, 18, UM_DIMS(2), 1, 0, HAS_BIAS | HAS_RESIDUAL | WIDE_BIAS, UM_OP_SILU, 0, UM_F16},
-    {9, 33, 20, UM_SCALAR, 1, 0, HAS_BIAS, UM_OP_LEAKY_RELU, 2, UM_F8E5M2},
+    {12, 36, 20, UM_SCALAR, 1, 0, HAS_BIAS, UM_OP_LEAKY_RELU, 2, UM_F8E5M2},
     {1, 1, 1, UM_SCALAR, 1, 0, 0, 0, 0, 0},
     {1, 1000, 1, UM_SCALAR, 1, 0, 0, 0, 0, 0},
     {33, 1, 65, UM_SCALAR, 1, 0, 0, 0, 0, 0},
