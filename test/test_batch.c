@@ -32,6 +32,7 @@ static void test_arguments(void)
     CHECK_FAILS(um_enqueue_batch(NULL, 1, op), UM_INVALID_ARGUMENT, "stream is NULL");
     CHECK_FAILS(um_enqueue_batch(f.stream, 1, NULL), UM_INVALID_ARGUMENT, "ops is NULL");
     CHECK_FAILS(um_enqueue_batch(f.stream, -1, op), UM_INVALID_ARGUMENT, "a count of -1");
+    CHECK_FAILS(um_enqueue_batch(f.stream, INT64_MAX, op), UM_OUT_OF_MEMORY, "no memory for");
     CHECK_OK(um_enqueue_batch(f.stream, 0, NULL));
     CHECK_OK(um_enqueue_batch(f.stream, 1, &op[1])); /* nothing to write: no pointer is looked at */
     CHECK_OK(um_enqueue_batch(f.stream, 2, op));

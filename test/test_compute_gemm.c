@@ -421,6 +421,8 @@ static void test_bad_arguments(void)
     const um_ptr one[] = {s.d.a};
     const um_gemm_pointers no_b = {.a = one, .c = one}, no_c = {.a = one, .b = one};
     s.d.epilogue = NULL;
+    const um_gemm_pointers all = {.a = one, .b = one, .c = one};
+    CHECK_FAILS(um_gemm_batched(s.f.stream, &s.d, INT64_MAX, &all), UM_OUT_OF_MEMORY, "no memory");
     CHECK_FAILS(um_gemm_batched(s.f.stream, &s.d, 1, &no_b), UM_INVALID_ARGUMENT,
                 "pointers->b is NULL");
     CHECK_FAILS(um_gemm_batched(s.f.stream, &s.d, 1, &no_c), UM_INVALID_ARGUMENT,

@@ -162,7 +162,8 @@ um_status um_gemm_strided_batched(um_stream *stream, const um_gemm_desc *desc, i
 
 static um_status make_ops(int64_t count, um_op **out)
 {
-    *out = um_mem_alloc((size_t)count * sizeof **out);
+    int64_t bytes;
+    *out = um_mul_i64(count, (int64_t)sizeof **out, &bytes) ? um_mem_alloc((size_t)bytes) : NULL;
     if (*out) return UM_OK;
     return UM_FAIL(UM_OUT_OF_MEMORY, "gemm: no memory for %lld products", (ll)count);
 }

@@ -190,7 +190,9 @@ um_status um_enqueue_batch(um_stream *stream, int64_t count, const um_op *ops)
     if (count < 0)
         return UM_FAIL(UM_INVALID_ARGUMENT, "um_enqueue_batch: a count of %lld", (ll)count);
     if (count == 0) return UM_OK;
-    const um_op **work = um_mem_alloc((size_t)count * sizeof *work);
+    int64_t bytes;
+    const um_op **work = NULL;
+    if (um_mul_i64(count, (int64_t)sizeof *work, &bytes)) work = um_mem_alloc((size_t)bytes);
     if (!work)
         return UM_FAIL(UM_OUT_OF_MEMORY, "um_enqueue_batch: no memory for %lld ops", (ll)count);
     um_status status = enqueue_checked(stream, count, ops, work);
