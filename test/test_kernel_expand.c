@@ -447,6 +447,11 @@ static void types_as_words(void)
                        256 * size, um_dtype_name(dtype));
         check_expanded(ways_kernel(dtype), &(um_klacks){.types = 1u << dtype}, in, 256 * size,
                        256 * size, um_dtype_name(dtype));
+        check_expanded(ways_kernel(dtype), &(um_klacks){.lane_bitcasts = true}, in, 256 * size,
+                       256 * size, um_dtype_name(dtype));
+        check_expanded(ways_kernel(dtype),
+                       &(um_klacks){.lane_bitcasts = true, .types = narrow_types | 1u << UM_I64},
+                       in, 256 * size, 256 * size, um_dtype_name(dtype));
     }
 }
 

@@ -357,8 +357,10 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kerne
                   {lacks->saturation || lacks->narrow_saturation, um_expand_saturation},
                   {lacks->arithmetic != 0, um_expand_arithmetic},
                   {lacks->math, expand_math},
+
                   {(lacks->types & WIDE) != 0, um_expand_wide},
-                  {(lacks->types & ~(uint32_t)WIDE) != 0, um_expand_types}};
+                  {(lacks->types & ~(uint32_t)WIDE) != 0, um_expand_types},
+                  {lacks->lane_bitcasts, um_expand_lanes}};
     um_expand e = {.lacks = lacks};
     um_kernel *last = NULL, *next;
     for (size_t i = 0; i < UM_COUNT_OF(passes); i++) {

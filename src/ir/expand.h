@@ -20,6 +20,7 @@ typedef struct um_expand {
 
 um_val um_expand_saturation(um_rewrite *r, um_kinst inst);
 um_val um_expand_arithmetic(um_rewrite *r, um_kinst inst);
+um_val um_expand_lanes(um_rewrite *r, um_kinst inst);
 um_val um_expand_types(um_rewrite *r, um_kinst inst);
 /* The declarations of the new kernel, before um_expand_types. */
 void um_expand_memories(um_rewrite *r);

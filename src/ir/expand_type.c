@@ -221,6 +221,34 @@ static um_val from_words(const um_expand *e, um_kernel *k, um_ktype type, const 
     return um_k_vector(k, type.lanes, item);
 }
 
+/* ---- bitcasts that change the lanes --------------------------------------------------------- */
+
+static um_dtype uint_of(int32_t bits)
+{
+    return bits == 8 ? UM_U8 : bits == 16 ? UM_U16 : bits == 32 ? UM_U32 : UM_U64;
+}
+
+/* Lanes cut into narrower ones, or put together to wider ones, by shifts. */
+um_val um_expand_lanes(um_rewrite *r, um_kinst inst)
+{
+    um_kernel *k = r->to;
+    um_ktype from = um_val_type(k, inst.arg[0]), to = inst.type;
+    if (inst.op != UM_KOP_BITCAST || from.lanes == to.lanes) return um_kernel_append(k, &inst);
+    int32_t bits = um_dtype_bits(from.dtype), wanted = um_dtype_bits(to.dtype);
+    um_dtype wide = UM_MAX(bits, wanted) == 64 ? UM_U64 : UM_U32;
+    um_val v = um_k_bitcast(k, uint_of(bits), from.lanes, inst.arg[0]), item[4] = {0};
+    v = um_k_convert(k, wide, v);
+    for (int32_t at = 0; at < bits * from.lanes; at += UM_MIN(bits, wanted)) {
+        um_val part = um_k_extract(k, v, (uint32_t)(at / bits)), *out = &item[at / wanted];
+        uint64_t down = (uint64_t)(at % bits), up = (uint64_t)(at % wanted);
+        if (down) part = um_k_shr(k, part, um_k_const(k, wide, down));
+        if (up) part = um_k_shl(k, part, um_k_const(k, wide, up));
+        *out = *out ? um_k_or(k, *out, part) : part;
+    }
+    v = um_k_convert(k, uint_of(wanted), um_k_vector(k, to.lanes, item));
+    return um_k_bitcast(k, to.dtype, to.lanes, v);
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 /* What a buffer of a lacking type is seen as. */

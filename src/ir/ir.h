@@ -175,12 +175,13 @@ um_status um_kernel_simplify(const um_kernel *k, um_kernel **out);
 
 /* What a target lacks. */
 typedef struct um_klacks {
-    bool group_ops;    /* group_broadcast, group_reduce, group_scan */
-    bool subgroups;    /* subgroup ops; they are then as with subgroups of one invocation */
-    uint32_t shuffles; /* not 0: subgroup_reduce, _scan and _ballot; it has shuffles, and subgroups
-                          of this many invocations, of a work-group the last perhaps of fewer */
-    bool async_copy;   /* async_copy, _commit, _wait */
-    bool math;         /* EXP to ATAN2 of f32 within bounds: they are done by arithmetic */
+    bool group_ops;     /* group_broadcast, group_reduce, group_scan */
+    bool subgroups;     /* subgroup ops; they are then as with subgroups of one invocation */
+    uint32_t shuffles;  /* not 0: subgroup_reduce, _scan and _ballot; it has shuffles, and subgroups
+                           of this many invocations, of a work-group the last perhaps of fewer */
+    bool async_copy;    /* async_copy, _commit, _wait */
+    bool math;          /* EXP to ATAN2 of f32 within bounds: they are done by arithmetic */
+    bool lane_bitcasts; /* bitcast to another number of lanes */
     bool narrow_saturation; /* only its converts of f32 and f64 to 32 and 64 bits saturate */
     bool saturation;        /* its convert of a float that is no integer's is anything */
     uint32_t arithmetic;    /* bit (1u << dtype): f16, computed in f32 */

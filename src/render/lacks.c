@@ -34,6 +34,7 @@ static um_klacks lacks_of(const row *r, uint32_t types, uint32_t subgroup_size)
     return (um_klacks){.group_ops = true,
                        .async_copy = true,
                        .math = true,
+                       .lane_bitcasts = true,
                        .narrow_saturation = true,
                        .subgroups = r->subgroups == ALONE || subgroup_size == 0,
                        .shuffles = shuffles ? subgroup_size : 0,
