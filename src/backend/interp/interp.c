@@ -6,6 +6,7 @@
  * is on a device that does it later. */
 #include "base/os.h"
 #include "kernel/library.h"
+#include "render/render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 struct um_backend_device {
     uint32_t subgroup_size;
+    um_target target; /* that kernels are expanded for; UM_TARGET_COUNT: none */
 };
 
 struct um_backend_stream {
@@ -55,6 +57,14 @@ static uint32_t wanted_subgroup(const char *text)
     return *end || size < 1 || size > 128 || (size & (size - 1)) ? 0 : (uint32_t)size;
 }
 
+/* The target with that name, or UM_TARGET_COUNT. */
+static um_target wanted_target(const char *text)
+{
+    um_target target = 0;
+    while (target < UM_TARGET_COUNT && strcmp(text, um_target_name(target)) != 0) target++;
+    return target;
+}
+
 static um_status interp_open(int32_t ordinal, um_backend_device **out)
 {
     (void)ordinal;
@@ -65,9 +75,16 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
         return um_backend_fail(UM_INVALID_ARGUMENT, "interp", NULL, 0,
                                "interp: %s is %s, wanted 1, 2, 4, ... 128",
                                um_env_name(UM_ENV_INTERP_SUBGROUP), text);
+    const char *as = um_env_get(UM_ENV_INTERP_AS);
+    um_target target = as ? wanted_target(as) : UM_TARGET_COUNT;
+    if (as && target == UM_TARGET_COUNT)
+        return um_backend_fail(UM_INVALID_ARGUMENT, "interp", NULL, 0,
+                               "interp: %s is %s, wanted opencl, cuda, hip, metal or wgsl",
+                               um_env_name(UM_ENV_INTERP_AS), as);
     um_backend_device *device = um_mem_zalloc(sizeof *device);
     if (!device) return no_memory(NULL, "a device");
     device->subgroup_size = size;
+    device->target = target;
     *out = device;
     return UM_OK;
 }
@@ -205,9 +222,22 @@ static bool interp_supports(um_backend_device *device, const um_op *op, char *wh
     return um_kplan_supports(op, why, why_size);
 }
 
+/* The kernel as the target's renderer gets it. */
+static um_status expand(const um_backend_device *device, const um_kernel *kernel, um_kernel **out)
+{
+    um_klacks lacks = um_text_lacks(device->target, 0, device->subgroup_size);
+    um_kernel *expanded;
+    *out = NULL;
+    UM_TRY(um_kernel_expand(kernel, &lacks, &expanded));
+    um_status status = um_kernel_simplify(expanded, out);
+    um_kernel_release(expanded);
+    return status;
+}
+
 static um_status run_launch(const um_backend_stream *stream, const um_klaunch *launch,
                             char *scratch)
 {
+    const um_backend_device *device = stream->device;
     um_kernel_buffer buffers[UM_K_MAX_BUFFERS];
     for (int32_t i = 0; i < launch->buffer_count; i++) {
         const um_kbinding *b = &launch->buffer[i];
@@ -216,13 +246,21 @@ static um_status run_launch(const um_backend_stream *stream, const um_klaunch *l
     }
     um_kernel_run run = {.subgroup_size = launch->kernel->subgroup_size
                                               ? launch->kernel->subgroup_size
-                                              : stream->device->subgroup_size,
+                                              : device->subgroup_size,
                          .buffers = buffers,
                          .buffer_count = launch->buffer_count,
                          .scalars = launch->scalar,
                          .scalar_count = launch->scalar_count};
     memcpy(run.group_count, launch->group_count, sizeof run.group_count);
-    return um_kernel_interpret(launch->kernel, &run);
+    if (device->target == UM_TARGET_COUNT) return um_kernel_interpret(launch->kernel, &run);
+    /* it may see small elements as words; allocations are of whole ones */
+    for (int32_t i = 0; i < run.buffer_count; i++)
+        buffers[i].size_bytes = (buffers[i].size_bytes + 3) / 4 * 4;
+    um_kernel *kernel;
+    UM_TRY(expand(device, launch->kernel, &kernel));
+    um_status status = um_kernel_interpret(kernel, &run);
+    um_kernel_release(kernel);
+    return status;
 }
 
 /* Scratch is full of NaN where it has not to be 0. */
