@@ -16,6 +16,7 @@ static const family *family_of(const um_op *op)
     static const family conv = {um_kconv_supports, um_kconv_plan};
     static const family pool = {um_kpool_supports, um_kpool_plan};
     static const family resize = {um_kresize_supports, um_kresize_plan};
+    static const family norm = {um_knorm_supports, um_knorm_plan};
     const um_op_row *row = um_op_get_row(op->id);
     if (row->family == UM_FAMILY_MAP) return &map;
     if (row->family == UM_FAMILY_MOVE) return &map;
@@ -24,6 +25,7 @@ static const family *family_of(const um_op *op)
     if (row->family == UM_FAMILY_CONV) return &conv;
     if (row->family == UM_FAMILY_POOL) return &pool;
     if (row->family == UM_FAMILY_RESIZE) return &resize;
+    if (row->family == UM_FAMILY_NORM) return &norm;
     return NULL;
 }
 

@@ -8,6 +8,7 @@
  *   reduce.c    reductions
  *   product.c   sums of products, and what has them: matmul.c, conv.c
  *   pool.c      pooling; resize.c the same for resizing
+ *   lines.c     what goes line by line (lines.h): softmax.c, norm.c
  *
  * An op becomes a plan: one launch or more, in order. A launch has a kernel, whose text depends on
  * the op, dtypes and the number of axes but not on sizes, and its arguments: ranges of memory, in
@@ -59,15 +60,16 @@ void um_kplan_release(um_kplan *plan);
 
 /* ---- the parts (walk.c) --------------------------------------------------------------------- */
 
-enum { UM_KGROUP = 256, UM_KVIEWS = UM_MAP_MAX_INPUTS + 1 };
+/* One axis more than views have: group_norm's channels are two. */
+enum { UM_KGROUP = 256, UM_KVIEWS = UM_MAP_MAX_INPUTS + 1, UM_KAXES = UM_MAX_RANK + 1 };
 
 /* Views of one shape, with axes that go on in all of them made one; axes of size 1 are gone. Those
  * that `lead` counts stay apart from the rest. */
 typedef struct um_kwalk {
     int32_t view_count, rank, lead; /* lead: how many axes are of the first kind */
     const um_view *view[UM_KVIEWS];
-    int64_t shape[UM_MAX_RANK];
-    int64_t stride[UM_KVIEWS][UM_MAX_RANK];
+    int64_t shape[UM_KAXES];
+    int64_t stride[UM_KVIEWS][UM_KAXES];
 } um_kwalk;
 
 /* How elements of an output are written. */
@@ -80,6 +82,9 @@ typedef enum um_kstore {
 /* false: too large for 32-bit indices; why says so. */
 bool um_kwalk_fits(const um_view *view, char *why, size_t why_size);
 um_kwalk um_kwalk_make(int32_t count, const um_view *const *views, int32_t lead);
+/* One more axis, behind those that are there, with its stride in each view; lead ones come first.
+ */
+void um_kwalk_add(um_kwalk *w, bool lead, int64_t size, const int64_t *stride);
 /* Views of one rank, whose axes stay as they are; the shape is the first one's. */
 um_kwalk um_kwalk_apart(int32_t count, const um_view *const *views);
 um_kstore um_kwalk_store(const um_view *out);
@@ -89,11 +94,14 @@ typedef struct um_kview {
     um_mem mem;
     um_dtype dtype; /* of the elements; the memory's may be another of their bits */
     um_kstore store;
-    um_val base, stride[UM_MAX_RANK];
+    um_val base, stride[UM_KAXES];
 } um_kview;
 
 /* What declares a parameter also appends its argument to the launch. */
 um_val um_klaunch_scalar(um_kernel *k, um_klaunch *launch, const char *name, uint32_t value);
+/* Of f32, or f64 as two scalars. */
+um_val um_klaunch_real(um_kernel *k, um_klaunch *launch, const char *name, um_dtype dtype,
+                       double value);
 um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t index,
                           int32_t access, um_kstore store);
 /* The sizes of axes first + 1 .. end - 1. */
@@ -197,5 +205,7 @@ bool um_kpool_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kpool_plan(const um_op *op, um_kplan *plan);
 bool um_kresize_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kresize_plan(const um_op *op, um_kplan *plan);
+bool um_knorm_supports(const um_op *op, char *why, size_t why_size);
+um_status um_knorm_plan(const um_op *op, um_kplan *plan);
 
 #endif

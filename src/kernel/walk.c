@@ -23,26 +23,31 @@ bool um_kwalk_fits(const um_view *view, char *why, size_t why_size)
 
 /* ---- axes ----------------------------------------------------------------------------------- */
 
-static bool goes_on(const um_kwalk *w, int32_t axis)
+static bool goes_on(const um_kwalk *w, int64_t size, const int64_t *stride)
 {
     for (int32_t v = 0; v < w->view_count; v++)
-        if (w->stride[v][w->rank - 1] != w->view[v]->stride[axis] * w->view[v]->shape[axis])
-            return false;
+        if (w->stride[v][w->rank - 1] != stride[v] * size) return false;
     return true;
+}
+
+void um_kwalk_add(um_kwalk *w, bool lead, int64_t size, const int64_t *stride)
+{
+    if (size == 1) return;
+    bool first = w->rank == 0 || (!lead && w->rank == w->lead);
+    if (first || !goes_on(w, size, stride)) w->shape[w->rank++] = 1;
+    w->shape[w->rank - 1] *= size;
+    for (int32_t v = 0; v < w->view_count; v++) w->stride[v][w->rank - 1] = stride[v];
+    if (lead) w->lead = w->rank;
 }
 
 um_kwalk um_kwalk_make(int32_t count, const um_view *const *views, int32_t lead)
 {
     um_kwalk w = {.view_count = count};
+    int64_t stride[UM_KVIEWS];
     for (int32_t v = 0; v < count; v++) w.view[v] = views[v];
     for (int32_t axis = 0; axis < views[0]->rank; axis++) {
-        int64_t size = views[0]->shape[axis];
-        if (size == 1) continue;
-        bool first = w.rank == 0 || (axis >= lead && w.rank == w.lead);
-        if (first || !goes_on(&w, axis)) w.shape[w.rank++] = 1;
-        w.shape[w.rank - 1] *= size;
-        for (int32_t v = 0; v < count; v++) w.stride[v][w.rank - 1] = views[v]->stride[axis];
-        if (axis < lead) w.lead = w.rank;
+        for (int32_t v = 0; v < count; v++) stride[v] = views[v]->stride[axis];
+        um_kwalk_add(&w, axis < lead, views[0]->shape[axis], stride);
     }
     return w;
 }
@@ -50,10 +55,10 @@ um_kwalk um_kwalk_make(int32_t count, const um_view *const *views, int32_t lead)
 um_kwalk um_kwalk_apart(int32_t count, const um_view *const *views)
 {
     um_kwalk w = {.view_count = count, .rank = views[0]->rank};
-    memcpy(w.shape, views[0]->shape, sizeof w.shape);
+    memcpy(w.shape, views[0]->shape, sizeof views[0]->shape);
     for (int32_t v = 0; v < count; v++) {
         w.view[v] = views[v];
-        memcpy(w.stride[v], views[v]->stride, sizeof w.stride[v]);
+        memcpy(w.stride[v], views[v]->stride, sizeof views[v]->stride);
     }
     return w;
 }
@@ -70,6 +75,19 @@ um_val um_klaunch_scalar(um_kernel *k, um_klaunch *launch, const char *name, uin
 {
     launch->scalar[launch->scalar_count++] = value;
     return um_k_scalar(k, name, UM_U32);
+}
+
+um_val um_klaunch_real(um_kernel *k, um_klaunch *launch, const char *name, um_dtype dtype,
+                       double value)
+{
+    char high_name[32];
+    uint64_t bits = 0;
+    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
+    um_val low = um_klaunch_scalar(k, launch, name, (uint32_t)bits);
+    if (dtype != UM_F64) return um_k_bitcast(k, dtype, 1, low);
+    snprintf(high_name, sizeof high_name, "%s_high", name);
+    um_val high = um_klaunch_scalar(k, launch, high_name, (uint32_t)(bits >> 32));
+    return um_k_bitcast(k, dtype, 1, um_k_vector(k, 2, (um_val[]){low, high}));
 }
 
 void um_kwalk_sizes(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t first, int32_t end,
