@@ -9,6 +9,7 @@
  *   product.c   sums of products, and what has them: matmul.c, conv.c
  *   pool.c      pooling; resize.c the same for resizing
  *   lines.c     what goes line by line (lines.h): softmax.c, norm.c
+ *   quant.c     affine quantization; random.c random numbers and dropout
  *
  * An op becomes a plan: one launch or more, in order. A launch has a kernel, whose text depends on
  * the op, dtypes and the number of axes but not on sizes, and its arguments: ranges of memory, in
@@ -207,5 +208,9 @@ bool um_kresize_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kresize_plan(const um_op *op, um_kplan *plan);
 bool um_knorm_supports(const um_op *op, char *why, size_t why_size);
 um_status um_knorm_plan(const um_op *op, um_kplan *plan);
+bool um_kquant_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kquant_plan(const um_op *op, um_kplan *plan);
+bool um_krandom_supports(const um_op *op, char *why, size_t why_size);
+um_status um_krandom_plan(const um_op *op, um_kplan *plan);
 
 #endif
