@@ -149,8 +149,12 @@ um_val um_kvalue_from_bits(um_kernel *k, um_dtype dtype, um_val bits);
 /* ---- values (value.c) ----------------------------------------------------------------------- */
 
 um_val um_kvalue_number(um_kernel *k, um_dtype dtype, double value);
-/* a as dtype; what it is when it is so already. */
+/* a as dtype; what it is when it is so already. f4e2m1, which no kernel has, is one of its numbers
+ * as f32. */
 um_val um_kvalue_as(um_kernel *k, um_dtype dtype, um_val a);
+/* The 4 bits of a as f4e2m1, and back to f32. */
+um_val um_kvalue_f4_bits(um_kernel *k, um_val a);
+um_val um_kvalue_from_f4_bits(um_kernel *k, um_val bits);
 /* What an op computes a dtype in: f32, f64, i32, u32 (bool too), i64, u64. */
 um_dtype um_kvalue_compute(um_dtype dtype);
 bool um_kvalue_supports(um_op_id op, um_dtype dtype);

@@ -14,11 +14,15 @@ um_val um_kvalue_number(um_kernel *k, um_dtype dtype, double value)
 {
     uint64_t bits = 0;
     um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    return um_k_const(k, dtype, bits);
+    if (dtype != UM_F4E2M1) return um_k_const(k, dtype, bits);
+    float f4;
+    um_load(UM_CLASS_F32, &f4, dtype, &bits, 0, 1, 1);
+    return um_k_f32(k, f4);
 }
 
 um_val um_kvalue_as(um_kernel *k, um_dtype dtype, um_val a)
 {
+    if (dtype == UM_F4E2M1) return um_kvalue_from_f4_bits(k, um_kvalue_f4_bits(k, a));
     return um_val_type(k, a).dtype == dtype ? a : um_k_convert(k, dtype, a);
 }
 
@@ -37,6 +41,36 @@ um_dtype um_kvalue_compute(um_dtype dtype)
     case UM_BOOL: return UM_U32;
     default: return UM_F32;
     }
+}
+
+/* 0, 0.5, 1, 1.5, 2, 3, 4, 6 by the borders between them, of which ties go to even: a NaN is 6. */
+um_val um_kvalue_f4_bits(um_kernel *k, um_val a)
+{
+    static const double borders[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5};
+    um_dtype dtype = um_val_type(k, a).dtype == UM_F64 ? UM_F64 : UM_F32;
+    a = um_kvalue_as(k, dtype, a);
+    um_val size = um_k_abs(k, a), code = um_k_u32(k, 0), one = um_k_u32(k, 1), zero = code;
+    for (uint32_t i = 0; i < UM_COUNT_OF(borders); i++) {
+        um_val border = um_kvalue_number(k, dtype, borders[i]);
+        um_val over = i % 2 ? um_k_ge(k, size, border) : um_k_gt(k, size, border);
+        code = um_k_add(k, code, um_k_select(k, over, one, zero));
+    }
+    um_dtype word = dtype == UM_F64 ? UM_U64 : UM_U32;
+    um_val sign = um_k_shr(k, um_k_bitcast(k, word, 1, a),
+                           um_kvalue_number(k, word, um_dtype_bits(dtype) - 1));
+    sign = um_k_shl(k, um_kvalue_as(k, UM_U32, sign), um_k_u32(k, 3));
+    return um_k_select(k, um_k_ne(k, a, a), um_k_u32(k, 7), um_k_or(k, code, sign));
+}
+
+/* The exponent moved; 0.5, which is subnormal, is chosen apart. */
+um_val um_kvalue_from_f4_bits(um_kernel *k, um_val bits)
+{
+    um_val size = um_k_and(k, bits, um_k_u32(k, 7)), zero = um_k_u32(k, 0);
+    um_val normal = um_k_add(k, um_k_shl(k, size, um_k_u32(k, 22)), um_k_u32(k, 126u << 23));
+    um_val half = um_k_select(k, um_k_eq(k, size, zero), zero, um_k_u32(k, 126u << 23));
+    um_val low = um_k_lt(k, size, um_k_u32(k, 2));
+    um_val sign = um_k_shl(k, um_k_shr(k, bits, um_k_u32(k, 3)), um_k_u32(k, 31));
+    return um_k_bitcast(k, UM_F32, 1, um_k_or(k, um_k_select(k, low, half, normal), sign));
 }
 
 static um_dtype dtype_of(const um_kernel *k, um_val x) { return um_val_type(k, x).dtype; }

@@ -11,10 +11,8 @@ bool um_kwalk_fits(const um_view *view, char *why, size_t why_size)
 {
     int64_t low, high, bits = um_dtype_bits(view->dtype);
     const char *text = NULL;
-    if (bits < 8)
-        text = "its elements are not of whole bytes";
-    else if (um_view_count(view) > COUNT_MAX || !um_view_extent(view, &low, &high) ||
-             (high - low) / (bits / 8) > COUNT_MAX)
+    if (um_view_count(view) > COUNT_MAX || !um_view_extent(view, &low, &high) ||
+        (high - low) / bits > COUNT_MAX / 8)
         text = "it has 2^32 elements or more";
     if (text && why_size > 0)
         snprintf(why, why_size, "no kernel takes %s: %s", um_dtype_name(view->dtype), text);
@@ -65,8 +63,9 @@ um_kwalk um_kwalk_apart(int32_t count, const um_view *const *views)
 
 um_kstore um_kwalk_store(const um_view *out)
 {
-    if (um_dtype_bits(out->dtype) >= 32) return UM_KSTORE_PLAIN;
-    return um_view_is_packed(out) ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
+    int64_t bits = um_dtype_bits(out->dtype);
+    if (bits >= 32) return UM_KSTORE_PLAIN;
+    return bits >= 8 && um_view_is_packed(out) ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
 }
 
 /* ---- parameters ----------------------------------------------------------------------------- */
@@ -104,7 +103,7 @@ um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, i
                           int32_t access, um_kstore store)
 {
     const um_view *view = w->view[index];
-    int64_t low = 0, high = 0, size = um_dtype_bits(view->dtype) / 8;
+    int64_t low = 0, high = 0, bits = um_dtype_bits(view->dtype);
     char name[32];
     um_kview v = {.dtype = view->dtype, .store = store};
     um_view_extent(view, &low, &high); /* fits */
@@ -113,12 +112,13 @@ um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, i
     if (store == UM_KSTORE_ATOMIC) bytes = (bytes + 3) & ~(uint64_t)3;
     launch->buffer[launch->buffer_count++] = (um_kbinding){begin, bytes, false};
     snprintf(name, sizeof name, "view%d", index);
-    um_dtype dtype = store == UM_KSTORE_ATOMIC ? UM_U32
-                     : view->dtype == UM_BOOL  ? UM_U8 /* another view may lie there */
-                                               : view->dtype;
+    um_dtype dtype = store == UM_KSTORE_ATOMIC            ? UM_U32
+                     : view->dtype == UM_BOOL || bits < 8 ? UM_U8 /* another view may lie there */
+                                                          : view->dtype;
     v.mem = um_k_buffer(k, name, dtype, store == UM_KSTORE_ATOMIC ? UM_K_READ_WRITE : access);
     snprintf(name, sizeof name, "base%d", index);
-    v.base = um_klaunch_scalar(k, launch, name, (uint32_t)((view->ptr - begin) / (uint64_t)size));
+    v.base =
+        um_klaunch_scalar(k, launch, name, (uint32_t)((view->ptr - begin) * 8 / (uint64_t)bits));
     for (int32_t axis = 0; axis < w->rank; axis++) {
         snprintf(name, sizeof name, "stride%d_%d", index, axis);
         v.stride[axis] = um_klaunch_scalar(k, launch, name, (uint32_t)w->stride[index][axis]);
@@ -228,6 +228,7 @@ um_val um_kvalue_bits(um_kernel *k, um_val a)
 
 um_val um_kvalue_from_bits(um_kernel *k, um_dtype dtype, um_val bits)
 {
+    if (dtype == UM_F4E2M1) return um_kvalue_from_f4_bits(k, um_k_and(k, bits, um_k_u32(k, 15)));
     if (dtype == UM_BOOL) return um_k_ne(k, um_k_and(k, bits, um_k_u32(k, 255)), um_k_u32(k, 0));
     switch (um_dtype_bits(dtype)) {
     case 8: return um_k_bitcast(k, dtype, 1, um_k_convert(k, UM_U8, bits));
@@ -245,19 +246,29 @@ static um_val as_bits_of(um_kernel *k, um_dtype dtype, um_val a)
     return um_kvalue_from_bits(k, dtype, um_kvalue_bits(k, a));
 }
 
-/* Of an element of 8 or 16 bits: its word, and by how much it is shifted there. */
+/* Of an element of 4, 8 or 16 bits: its word, and by how much it is shifted there. */
 static um_val word_of(um_kernel *k, const um_kview *v, um_val index, um_val *shift)
 {
-    uint32_t size_shift = um_dtype_bits(v->dtype) == 16;
-    um_val at = um_k_shl(k, index, um_k_u32(k, size_shift));
-    *shift = um_k_shl(k, um_k_and(k, at, um_k_u32(k, 3)), um_k_u32(k, 3));
-    return um_k_shr(k, at, um_k_u32(k, 2));
+    uint32_t bits = (uint32_t)um_dtype_bits(v->dtype), log2_bits = (uint32_t)__builtin_ctz(bits);
+    um_val in_word = um_k_and(k, index, um_k_u32(k, 32 / bits - 1));
+    *shift = um_k_shl(k, in_word, um_k_u32(k, log2_bits));
+    return um_k_shr(k, index, um_k_u32(k, 5 - log2_bits));
+}
+
+/* Of a buffer of bytes. */
+static um_val load_f4(um_kernel *k, const um_kview *v, um_val index)
+{
+    um_val byte = um_k_load(k, v->mem, um_k_shr(k, index, um_k_u32(k, 1)));
+    um_val shift = um_k_shl(k, um_k_and(k, index, um_k_u32(k, 1)), um_k_u32(k, 2));
+    return um_kvalue_from_bits(k, v->dtype, um_k_shr(k, um_k_convert(k, UM_U32, byte), shift));
 }
 
 um_val um_kview_load(um_kernel *k, const um_kview *v, um_val index)
 {
     um_val shift;
-    if (v->store != UM_KSTORE_ATOMIC) return as_bits_of(k, v->dtype, um_k_load(k, v->mem, index));
+    bool plain = v->store != UM_KSTORE_ATOMIC;
+    if (plain && v->dtype == UM_F4E2M1) return load_f4(k, v, index);
+    if (plain) return as_bits_of(k, v->dtype, um_k_load(k, v->mem, index));
     um_val word = word_of(k, v, index, &shift);
     um_val bits = um_k_atomic(k, UM_K_OR, v->mem, word, um_k_u32(k, 0));
     return um_kvalue_from_bits(k, v->dtype, um_k_shr(k, bits, shift));
@@ -274,5 +285,6 @@ void um_kview_store(um_kernel *k, const um_kview *v, um_val index, um_val value)
     um_val word = word_of(k, v, index, &shift);
     um_val mask = um_k_u32(k, ((uint32_t)1 << um_dtype_bits(v->dtype)) - 1);
     um_k_atomic(k, UM_K_AND, v->mem, word, um_k_not(k, um_k_shl(k, mask, shift)));
-    um_k_atomic(k, UM_K_OR, v->mem, word, um_k_shl(k, um_kvalue_bits(k, value), shift));
+    um_val bits = v->dtype == UM_F4E2M1 ? um_kvalue_f4_bits(k, value) : um_kvalue_bits(k, value);
+    um_k_atomic(k, UM_K_OR, v->mem, word, um_k_shl(k, bits, shift));
 }
