@@ -8,7 +8,7 @@
  *   reduce.c    reductions
  *   product.c   sums of products, and what has them: matmul.c, conv.c
  *   pool.c      pooling; resize.c the same for resizing
- *   lines.c     what goes line by line (lines.h): softmax.c, norm.c
+ *   lines.c     what goes line by line (lines.h): softmax.c, norm.c; and rope.c
  *   quant.c     affine quantization; random.c random numbers and dropout
  *
  * An op becomes a plan: one launch or more, in order. A launch has a kernel, whose text depends on

@@ -80,7 +80,6 @@ um_kview um_knumber_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w,
 /* ---- families ------------------------------------------------------------------------------- */
 
 um_status um_ksoftmax_plan(const um_op *op, um_kplan *plan);
-um_status um_knormalize_plan(const um_op *op, um_kplan *plan);
-int64_t um_knormalize_lines(const um_op *op);
+um_status um_krope_plan(const um_op *op, um_kplan *plan); /* not by lines, but of this family */
 
 #endif

@@ -6,7 +6,6 @@
 #include "kernel/lines.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { SCALE, HI, LO, INVERSE, MEAN_G, MEAN_PRODUCT, NUMBERS, FORWARD_NUMBERS = MEAN_G };
 enum { SPAN_BITS = 24, SPAN = 1 << SPAN_BITS };
@@ -469,14 +468,13 @@ bool um_knorm_supports(const um_op *op, char *why, size_t why_size)
         if (!um_kwalk_fits(&op->in[i], why, why_size)) return false;
     for (int32_t i = 0; i < op->out_count; i++)
         if (!um_kwalk_fits(&op->out[i], why, why_size)) return false;
-    if (op->id != UM_OP_ROPE) return true;
-    if (why_size > 0) snprintf(why, why_size, "%s: no kernel in the library", um_op_name(op->id));
-    return false;
+    return true;
 }
 
 um_status um_knorm_plan(const um_op *op, um_kplan *plan)
 {
     if (is_softmax(op->id)) return um_ksoftmax_plan(op, plan);
+    if (op->id == UM_OP_ROPE) return um_krope_plan(op, plan);
     norm n = norm_of(op);
     n.plan = plan;
     um_kplan_numbers(plan, &n.layout, n.compute, n.backward ? NUMBERS : FORWARD_NUMBERS);

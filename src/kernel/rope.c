@@ -1,0 +1,154 @@
+/* kernel/rope.c: rotary embedding; an invocation for each element. The frequency is
+ * theta^(-i / pairs): its exponent is made in two parts, and so is the angle. */
+#include "ir/math.h"
+#include "kernel/lines.h"
+
+#include <math.h>
+
+typedef struct rope {
+    const um_op *op;
+    um_kernel *k;
+    um_klaunch *launch;
+    um_dtype compute;
+    um_kwalk walk; /* out, x */
+    um_kview out, x, ids;
+    um_val pairs, place[UM_MAX_RANK];
+} rope;
+
+static int64_t pairs_of(const um_op *op)
+{
+    const um_view *x = &op->in[0];
+    return (op->attrs.rope.dims ? op->attrs.rope.dims : x->shape[x->rank - 1]) / 2;
+}
+
+/* i64 */
+static um_val position_of(const rope *r)
+{
+    um_kernel *k = r->k;
+    um_val row = r->place[r->walk.rank - 2];
+    if (r->op->in_count == 2) {
+        um_val at = um_k_add(k, r->ids.base, um_k_mul(k, row, r->ids.stride[0]));
+        return um_kvalue_as(k, UM_I64, um_kview_load(k, &r->ids, at));
+    }
+    uint64_t offset = (uint64_t)r->op->attrs.rope.offset;
+    um_val part[2] = {um_klaunch_scalar(k, r->launch, "offset", (uint32_t)offset),
+                      um_klaunch_scalar(k, r->launch, "offset_high", (uint32_t)(offset >> 32))};
+    um_val first = um_k_bitcast(k, UM_I64, 1, um_k_vector(k, 2, part));
+    return um_k_add(k, first, um_k_convert(k, UM_I64, row));
+}
+
+/* a b, and what its rounding lost. */
+static um_val product_of(const rope *r, um_val a, um_val b, um_val *lost)
+{
+    um_kernel *k = r->k;
+    if (r->compute == UM_F32) return um_k_product(k, a, b, lost);
+    um_val part[2] = {a, b}, high[2], low[2], p = um_k_mul(k, a, b);
+    for (int32_t i = 0; i < 2; i++) { /* halves of the digits, so that products are exact */
+        um_val c = um_k_mul(k, part[i], um_kvalue_number(k, UM_F64, 0x1p27 + 1));
+        high[i] = um_k_sub(k, c, um_k_sub(k, c, part[i]));
+        low[i] = um_k_sub(k, part[i], high[i]);
+    }
+    um_val rest = um_k_sub(k, um_k_mul(k, high[0], high[1]), p);
+    rest = um_k_add(k, rest, um_k_mul(k, high[0], low[1]));
+    rest = um_k_add(k, rest, um_k_mul(k, low[0], high[1]));
+    *lost = um_k_add(k, rest, um_k_mul(k, low[0], low[1]));
+    return p;
+}
+
+/* theta^(-pair / pairs), of -log(theta) in two parts. */
+static um_val frequency_of(const rope *r, um_val pair)
+{
+    um_kernel *k = r->k;
+    long double log_theta = -logl((long double)r->op->attrs.rope.theta);
+    double high = r->compute == UM_F32 ? (double)(float)log_theta : (double)log_theta;
+    double low = (double)(log_theta - (long double)high);
+    um_val factor = um_klaunch_real(k, r->launch, "log_theta", r->compute, high);
+    um_val rest = um_klaunch_real(k, r->launch, "log_theta_rest", r->compute, low);
+    um_val i = um_k_convert(k, r->compute, pair), n = um_k_convert(k, r->compute, r->pairs);
+    um_val ratio = um_k_div(k, i, n), lost, back = product_of(r, ratio, n, &lost);
+    um_val ratio_low = um_k_div(k, um_k_sub(k, um_k_sub(k, i, back), lost), n);
+    um_val x = product_of(r, ratio, factor, &lost);
+    lost = um_k_add(k, lost, um_k_mul(k, ratio, rest));
+    lost = um_k_add(k, lost, um_k_mul(k, ratio_low, factor));
+    if (r->compute == UM_F32) return um_k_exp_of_sum(k, x, lost);
+    um_val e = um_k_exp(k, x);
+    return um_k_add(k, e, um_k_mul(k, e, lost));
+}
+
+/* Of the position times the frequency. */
+static void turn_of(const rope *r, um_val frequency, um_val *cosine, um_val *sine)
+{
+    um_kernel *k = r->k;
+    um_val position = position_of(r), high = um_k_convert(k, r->compute, position), low;
+    um_val rest = um_k_sub(k, position, um_k_convert(k, UM_I64, high));
+    um_val angle = product_of(r, high, frequency, &low);
+    low = um_k_add(k, low, um_k_mul(k, um_k_convert(k, r->compute, rest), frequency));
+    um_val c = um_k_cos(k, angle), s = um_k_sin(k, angle);
+    *cosine = um_k_sub(k, c, um_k_mul(k, s, low));
+    *sine = um_k_add(k, s, um_k_mul(k, c, low));
+}
+
+static um_val load_at(const rope *r, um_val last)
+{
+    um_val place[UM_MAX_RANK];
+    memcpy(place, r->place, sizeof place);
+    place[r->walk.rank - 1] = last;
+    um_val at = um_kview_index(r->k, &r->x, r->x.base, 0, r->walk.rank, place);
+    return um_kview_load(r->k, &r->x, at);
+}
+
+/* The element at its place among those that turn. */
+static um_val turned(const rope *r, um_val last)
+{
+    um_kernel *k = r->k;
+    bool interleaved = r->op->attrs.rope.layout == UM_ROPE_INTERLEAVED;
+    um_val one = um_k_u32(k, 1), pair, is_second, cosine, sine;
+    if (interleaved) {
+        pair = um_k_shr(k, last, one);
+        is_second = um_k_ne(k, um_k_and(k, last, one), um_k_u32(k, 0));
+    } else {
+        is_second = um_k_ge(k, last, r->pairs);
+        pair = um_k_select(k, is_second, um_k_sub(k, last, r->pairs), last);
+    }
+    um_val step = interleaved ? one : r->pairs;
+    um_val other = um_k_select(k, is_second, um_k_sub(k, last, step), um_k_add(k, last, step));
+    um_val x = um_kvalue_as(k, r->compute, load_at(r, last));
+    um_val y = um_kvalue_as(k, r->compute, load_at(r, other));
+    turn_of(r, frequency_of(r, pair), &cosine, &sine);
+    um_val part = um_k_mul(k, y, sine);
+    part = um_k_select(k, is_second, part, um_k_neg(k, part));
+    return um_k_add(k, um_k_mul(k, x, cosine), part);
+}
+
+um_status um_krope_plan(const um_op *op, um_kplan *plan)
+{
+    const um_view *out = &op->out[0];
+    um_klaunch *launch = &plan->launch[plan->launch_count++];
+    rope r = {.op = op, .launch = launch, .compute = um_kvalue_compute(out->dtype)};
+    r.walk = um_kwalk_apart(2, (const um_view *[]){out, &op->in[0]});
+    UM_TRY(um_kernel_create(
+        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
+    um_kernel *k = r.k = launch->kernel;
+    um_kstore store = um_kwalk_store(out);
+    um_val size[UM_MAX_RANK] = {0};
+    um_keach each = um_keach_declare(k, launch, out, store);
+    um_kwalk_sizes(k, launch, &r.walk, 0, r.walk.rank, size);
+    r.out = um_kview_declare(k, launch, &r.walk, 0, UM_K_WRITE, store);
+    r.x = um_kview_declare(k, launch, &r.walk, 1, UM_K_READ, UM_KSTORE_PLAIN);
+    if (op->in_count == 2) {
+        um_kwalk ids = {.view_count = 3, .rank = 1, .view = {NULL, NULL, &op->in[1]}};
+        ids.stride[2][0] = op->in[1].stride[0];
+        r.ids = um_kview_declare(k, launch, &ids, 2, UM_K_READ, UM_KSTORE_PLAIN);
+    }
+    r.pairs = um_klaunch_scalar(k, launch, "pairs", (uint32_t)pairs_of(op));
+    um_kwalk_places(k, um_keach_begin(k, &each), 0, r.walk.rank, size, r.place);
+    um_val last = r.place[r.walk.rank - 1];
+    um_val at = um_kview_index(k, &r.out, r.out.base, 0, r.walk.rank, r.place);
+    um_k_if(k, um_k_lt(k, last, um_k_add(k, r.pairs, r.pairs)));
+    um_kview_store(k, &r.out, at, um_kvalue_as(k, out->dtype, turned(&r, last)));
+    um_k_else(k);
+    um_kview_store(k, &r.out, at, load_at(&r, last));
+    um_k_end(k);
+    um_keach_end(k, &each);
+    return um_kernel_finish(k);
+}
