@@ -34,7 +34,10 @@ static void put_named(um_text *section, uint32_t opcode, int32_t count, const ui
 void um_spirv_lacks(um_spirv *s, um_status code, const char *what)
 {
     if (s->status != UM_OK) return;
-    s->status = UM_FAIL(code, "kernel %s: SPIR-V: %s", s->k->name, what);
+    s->status = UM_FAIL(code,
+                        code == UM_UNSUPPORTED ? "kernel %s: SPIR-V has no words for %s"
+                                               : "kernel %s: SPIR-V: %s",
+                        s->k->name, what);
 }
 
 void um_spirv_capability(um_spirv *s, uint32_t capability)

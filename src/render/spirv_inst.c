@@ -1,6 +1,9 @@
 /* render/spirv_inst.c: the instructions of a kernel in SPIR-V. A vector value is as many scalar
  * ones, as in cstyle.c. */
+#include "ir/math.h"
 #include "render/spirv.h"
+
+#include <stdio.h>
 
 enum {
     EXT = 0x1000, /* of an opcode in the tables: one of the extended set's */
@@ -283,6 +286,7 @@ static uint32_t from_table(um_spirv *s, um_val v, um_dtype operands, um_dtype re
     uint32_t number =
         by_class(s->is_kernel ? ext_rows[inst->op].kernel : ext_rows[inst->op].vulkan, operands);
     if (inst->op == UM_KOP_ACOS && s->is_kernel) number = EXT; /* acos is number 0 there */
+    if (!s->is_kernel && operands == UM_F64 && um_kop_is_math(inst->op)) number = 0; /* of f32 */
     uint32_t id = um_spirv_id(s),
              words[7] = {um_spirv_type(s, result), id, s->ext_set, number & (EXT - 1)};
     if (opcode) {
@@ -295,7 +299,10 @@ static uint32_t from_table(um_spirv *s, um_val v, um_dtype operands, um_dtype re
         memcpy(words + 4, a, arity * sizeof *a);
         um_spirv_put(&s->body, 12, 4 + (int32_t)arity, words);
     } else {
-        um_spirv_lacks(s, UM_UNSUPPORTED, um_kop_rows[inst->op].name);
+        char what[64];
+        snprintf(what, sizeof what, "%s of %s", um_kop_rows[inst->op].name,
+                 um_dtype_name(operands));
+        um_spirv_lacks(s, UM_UNSUPPORTED, what);
     }
     return id;
 }
