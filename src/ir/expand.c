@@ -373,3 +373,15 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kerne
     *out = last;
     return last ? UM_OK : um_rewrite_kernel(k, copy_each, NULL, out);
 }
+
+um_status um_kernel_lower(const um_kernel *k, const um_klacks *lacks, um_kernel **out)
+{
+    um_kernel *simple, *expanded = NULL;
+    *out = NULL;
+    UM_TRY(um_kernel_simplify(k, &simple));
+    um_status status = um_kernel_expand(simple, lacks, &expanded);
+    if (status == UM_OK) status = um_kernel_simplify(expanded, out);
+    um_kernel_release(simple);
+    um_kernel_release(expanded);
+    return status;
+}

@@ -192,6 +192,8 @@ typedef struct um_klacks {
 } um_klacks;
 /* The kernel without what the target lacks (expand.c). UNSUPPORTED: what cannot be expressed. */
 um_status um_kernel_expand(const um_kernel *k, const um_klacks *lacks, um_kernel **out);
+/* What a renderer is given for a target that lacks these: simplified, expanded, simplified. */
+um_status um_kernel_lower(const um_kernel *k, const um_klacks *lacks, um_kernel **out);
 
 /* Whether a device with such capabilities runs a finished kernel as it is (fits.c). UNSUPPORTED,
  * naming what it lacks. */

@@ -222,18 +222,6 @@ static bool interp_supports(um_backend_device *device, const um_op *op, char *wh
     return um_kplan_supports(op, why, why_size);
 }
 
-/* The kernel as the target's renderer gets it. */
-static um_status expand(const um_backend_device *device, const um_kernel *kernel, um_kernel **out)
-{
-    um_klacks lacks = um_text_lacks(device->target, 0, device->subgroup_size);
-    um_kernel *expanded;
-    *out = NULL;
-    UM_TRY(um_kernel_expand(kernel, &lacks, &expanded));
-    um_status status = um_kernel_simplify(expanded, out);
-    um_kernel_release(expanded);
-    return status;
-}
-
 static um_status run_launch(const um_backend_stream *stream, const um_klaunch *launch,
                             char *scratch)
 {
@@ -256,8 +244,9 @@ static um_status run_launch(const um_backend_stream *stream, const um_klaunch *l
     /* it may see small elements as words; allocations are of whole ones */
     for (int32_t i = 0; i < run.buffer_count; i++)
         buffers[i].size_bytes = (buffers[i].size_bytes + 3) / 4 * 4;
+    um_klacks lacks = um_text_lacks(device->target, 0, device->subgroup_size);
     um_kernel *kernel;
-    UM_TRY(expand(device, launch->kernel, &kernel));
+    UM_TRY(um_kernel_lower(launch->kernel, &lacks, &kernel));
     um_status status = um_kernel_interpret(kernel, &run);
     um_kernel_release(kernel);
     return status;
