@@ -15,6 +15,7 @@ enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_WRONG_USAGE = 2 };
 
 int cli_bench(int argc, char **argv);
 int cli_check(int argc, char **argv);
+int cli_dump(int argc, char **argv);
 int cli_generate(int argc, char **argv);
 int cli_info(int argc, char **argv);
 

@@ -16,6 +16,7 @@ static const verb verbs[] = {
     {"generate", cli_generate, "write text with a language model"},
     {"check", cli_check, "test every op of a device against the reference"},
     {"bench", cli_bench, "measure a device's speed"},
+    {"dump", cli_dump, "print an op's kernels, as IR or as a target's source"},
     {"info", cli_info, "show the devices and what they can do"},
 };
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

@@ -48,7 +48,7 @@ full() {
 shows 'usage: umbel' --help
 shows 'usage: umbel' help
 shows 'umbel 0.' --version
-for verb in generate check bench info; do
+for verb in generate check bench dump info; do
     shows "usage: umbel $verb" "$verb" --help
     shows "usage: umbel $verb" help "$verb"
 done
@@ -70,6 +70,13 @@ fails 2 'takes no value' info --json=yes
 fails 2 'one argument too many' info extra
 fails 2 'one argument too many' check add mul
 fails 2 'MODEL is missing' generate
+fails 2 'OP is missing' dump
+fails 2 "no dtype 'f99'" dump add --dtype f99
+fails 2 "--target: got 'c'" dump add --target c
+fails 2 '--output FILE' dump add --target spirv
+fails 2 "--shape: got '4x'" dump add --shape 4x
+fails 2 '--shape: got 3 shapes' dump add --shape 4,4,4
+fails 2 '--sample: got' dump add --sample -1
 
 # ---- what is not there
 fails 1 'no such op' check 'no such op'
@@ -77,6 +84,14 @@ fails 1 'no such case' bench 'no such case'
 fails 1 'nosuch' check add --device nosuch
 fails 1 'cpu:99' bench add --device cpu:99
 fails 1 'computes nothing' check add --device null
+fails 1 "no op 'nosuch'" dump nosuch
+fails 1 'not for bool' dump sqrt --dtype bool
+fails 1 'no sample' dump add --sample 9999
+fails 1 'nothing to write' dump add --shape 0
+fails 1 'matmul: ' dump matmul --shape 4x5,6x7
+fails 1 'f64' dump exp --dtype f64 --target wgsl
+fails 1 'exp of f64' dump exp --dtype f64 --target spirv --output "$work/spv"
+fails 1 'nosuch/x: ' dump add --output "$work/nosuch/x"
 
 # ---- results
 shows 'cpu:0' info
@@ -84,6 +99,19 @@ shows '0 failed' check 'add/f32/3:*' --device cpu --seed 5
 shows 'passed ' check 'add/f32/3:*' -v
 "$umbel" check 'relu/f32/*' --device cpu | tail -n 1 |
     grep -Eqx '[0-9]+ passed, 0 failed, 0 skipped' || report 'check: another last line'
+shows 'kernel add group' dump add
+shows 'scalar count u32' dump add --dtype f16
+shows ' count = 12 ' dump add --shape 3x4
+shows 'rows = 32 columns = 8 depth = 16' dump matmul --shape 32x16,16x8 --target ir
+for target in opencl cuda hip metal wgsl; do
+    shows um_softmax dump softmax --target $target --least
+done
+for target in spirv spirv-kernel; do
+    shows "$work/spv: " dump matmul --target $target --output "$work/spv"
+    [ -s "$work/spv" ] || report "dump --target $target: nothing in the file"
+done
+{ "$umbel" dump add --target opencl --output "$work/text" && grep -q '__kernel' "$work/text"; } ||
+    report 'dump --output: no kernel in the file'
 if command -v python3 >/dev/null 2>&1; then
     for line in 'info --json' 'check --json -v exp/f32/0:* --device cpu' 'bench --json --quick matmul/f32/64'; do
         # shellcheck disable=SC2086
@@ -99,6 +127,7 @@ if [ -w /dev/full ]; then
     full --help
     full --version
     full help check
+    full dump add
     full check 'add/f32/3:*' -v
     full check 'add/f32/3:*' --json
     full bench --quick matmul/f32/64
