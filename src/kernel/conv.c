@@ -12,7 +12,8 @@
  * many of them is every tap looked at.
  *
  * Each group is an entry of the batch. Where channels come first, they are the rows, and places the
- * columns; else places are rows; so columns lie next to each other. */
+ * columns; else places are rows, and along the depth channels are next to each other, not taps; so
+ * that loads and stores are of what lies together. */
 #include "op/conv.h"
 
 #include "kernel/library.h"
@@ -201,12 +202,18 @@ static void declare(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, 
 
 /* ---- places --------------------------------------------------------------------------------- */
 
-/* first[0], and the spatial place after it, of number e. */
+/* The batch entry or channel, and the spatial place, of number e. */
 static void split(const conv *c, um_kernel *k, int32_t v, um_val e, um_val *first, um_val *place)
 {
     um_val places[UM_MAX_RANK] = {0};
-    um_kwalk_places(k, e, SPACE - 1, c->rank, c->parts[v], places);
-    *first = places[SPACE - 1];
+    if (c->flipped && v == FILTER) {
+        um_val channels = c->made == WIDE ? c->k : c->c;
+        *first = um_k_rem(k, e, channels);
+        um_kwalk_places(k, um_k_div(k, e, channels), SPACE, c->rank, c->parts[v], places);
+    } else {
+        um_kwalk_places(k, e, SPACE - 1, c->rank, c->parts[v], places);
+        *first = places[SPACE - 1];
+    }
     for (int32_t axis = 0; axis < c->axes; axis++) {
         um_val at = place[axis] = places[SPACE + axis];
         if (c->phases == 1 || v == NARROW) continue;
@@ -223,12 +230,12 @@ static void stay_within(const conv *c, um_kernel *k, int32_t v, const um_val *pl
 }
 
 static um_val load(const conv *c, um_kernel *k, int32_t v, um_val batch, um_val channel,
-                   const um_val *place, um_val in)
+                   const um_val *place, um_val in, int32_t lanes)
 {
     um_val at[UM_MAX_RANK] = {batch, channel};
     for (int32_t axis = 0; axis < c->axes; axis++) at[SPACE + axis] = place[axis];
     um_val index = um_kview_index(k, &c->view[v], c->view[v].base, 0, c->rank, at);
-    um_val zero = um_k_const(k, c->view[v].dtype, 0);
+    um_val zero = um_k_splat(k, lanes, um_k_const(k, c->view[v].dtype, 0));
     return um_kvalue_as(k, c->compute, um_k_load_if(k, c->view[v].mem, index, in, zero));
 }
 
@@ -274,22 +281,23 @@ static um_val from_filter(const conv *c, um_kernel *k, um_val channel, um_val de
     bool narrow = c->made == NARROW;
     stay_within(c, k, FILTER, tap, &in);
     um_val kk = channel_of(c, k, c->k, narrow ? channel : other);
-    return load(c, k, FILTER, kk, narrow ? other : channel, tap, in);
+    return load(c, k, FILTER, kk, narrow ? other : channel, tap, in, 1);
 }
 
 /* Of the other side, for a place of the side that is made. */
-static um_val from_side(const conv *c, um_kernel *k, um_val place, um_val depth, um_val in)
+static um_val from_side(const conv *c, um_kernel *k, um_val place, um_val depth, um_val in,
+                        int32_t lanes)
 {
     um_val n, channel, at[UM_CONV_MAX_AXES], tap[UM_CONV_MAX_AXES], to[UM_CONV_MAX_AXES];
     split(c, k, c->made, place, &n, at);
     split(c, k, FILTER, depth, &channel, tap);
     if (c->made == NARROW) {
         meet_wide(c, k, at, tap, to, &in);
-        return load(c, k, WIDE, n, channel_of(c, k, c->c, channel), to, in);
+        return load(c, k, WIDE, n, channel_of(c, k, c->c, channel), to, in, lanes);
     }
     stay_within(c, k, FILTER, tap, &in);
     meet_narrow(c, k, at, tap, to, &in);
-    return load(c, k, NARROW, n, channel_of(c, k, c->k, channel), to, in);
+    return load(c, k, NARROW, n, channel_of(c, k, c->k, channel), to, in, lanes);
 }
 
 /* Of the narrow side, for filter number `channel`; depth: a place of it. */
@@ -297,7 +305,7 @@ static um_val from_narrow(const conv *c, um_kernel *k, um_val channel, um_val de
 {
     um_val n, o[UM_CONV_MAX_AXES];
     split(c, k, NARROW, depth, &n, o);
-    return load(c, k, NARROW, n, channel_of(c, k, c->k, channel), o, in);
+    return load(c, k, NARROW, n, channel_of(c, k, c->k, channel), o, in, 1);
 }
 
 static um_val from_wide(const conv *c, um_kernel *k, um_val place, um_val depth, um_val in)
@@ -306,7 +314,7 @@ static um_val from_wide(const conv *c, um_kernel *k, um_val place, um_val depth,
     split(c, k, FILTER, place, &channel, tap);
     split(c, k, NARROW, depth, &n, o);
     meet_wide(c, k, o, tap, i, &in);
-    return load(c, k, WIDE, n, channel_of(c, k, c->c, channel), i, in);
+    return load(c, k, WIDE, n, channel_of(c, k, c->c, channel), i, in, 1);
 }
 
 static um_val of_channel(void *ctx, um_kernel *k, um_val channel, um_val depth, um_val in,
@@ -321,10 +329,9 @@ static um_val of_channel(void *ctx, um_kernel *k, um_val channel, um_val depth, 
 static um_val of_place(void *ctx, um_kernel *k, um_val place, um_val depth, um_val in,
                        int32_t lanes)
 {
-    (void)lanes;
     const conv *c = ctx;
     return c->made == FILTER ? from_wide(c, k, place, depth, in)
-                             : from_side(c, k, place, depth, in);
+                             : from_side(c, k, place, depth, in, lanes);
 }
 
 /* Of a wide place with strides, most taps meet no narrow place. */
@@ -398,6 +405,14 @@ static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val su
     if (c->phases > 1) um_k_end(k);
 }
 
+/* Channels of the other side that can be loaded at once along the depth. */
+static int32_t lanes_of(const conv *c)
+{
+    const um_view *other = c->walk[c->made == WIDE ? NARROW : WIDE].view[0];
+    int64_t channels = other->shape[other->rank - 1] / c->desc->groups;
+    return c->flipped && channels % 4 == 0 ? um_kwalk_lanes(other, other->rank - 1) : 1;
+}
+
 um_status um_kconv_plan(const um_op *op, um_kplan *plan)
 {
     conv c = conv_of(op);
@@ -428,8 +443,8 @@ um_status um_kconv_plan(const um_op *op, um_kplan *plan)
                      .b = c.flipped ? of_channel : of_place,
                      .finish = finish,
                      .meets = c.made == WIDE && strided && c.phases == 1 ? meets : NULL,
-                     .a_deep = !c.flipped,
-                     .a_lanes = 1,
+                     .a_deep = true,
+                     .a_lanes = lanes_of(&c),
                      .b_lanes = 1,
                      .b_deep = c.flipped || to_filter};
     return um_kproduct_plan(um_op_name(op->id), plan, &p);

@@ -89,6 +89,9 @@ void um_kwalk_add(um_kwalk *w, bool lead, int64_t size, const int64_t *stride);
 /* Views of one rank, whose axes stay as they are; the shape is the first one's. */
 um_kwalk um_kwalk_apart(int32_t count, const um_view *const *views);
 um_kstore um_kwalk_store(const um_view *out);
+/* How many elements along an axis can be loaded at once: 4, where they lie next to each other and
+ * each four at a multiple of 4 from where a parameter can begin; or 1. */
+int32_t um_kwalk_lanes(const um_view *view, int32_t axis);
 
 /* One view as a parameter of a kernel: its memory, its base and its strides as scalars. */
 typedef struct um_kview {

@@ -218,18 +218,6 @@ static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val su
                    um_kvalue_as(k, m->op->out[0].dtype, x));
 }
 
-/* How many elements along an axis can be loaded at once: 4, where they lie next to each other and
- * each four at a multiple of 4 from where a parameter can begin. */
-static int32_t lanes_of(const um_view *view, int32_t axis)
-{
-    int64_t bytes = um_dtype_bits(view->dtype) / 8;
-    if (bytes > 4 || view->ptr % (4 * (uint64_t)bytes) != 0) return 1;
-    if (view->stride[axis] != 1 || view->shape[axis] % 4 != 0) return 1;
-    for (int32_t i = 0; i < view->rank; i++)
-        if (i != axis && view->shape[i] != 1 && view->stride[i] % 4 != 0) return 1;
-    return 4;
-}
-
 um_status um_kmatmul_plan(const um_op *op, um_kplan *plan)
 {
     const um_view *out = &op->out[0], *a = &op->in[0], *b = &op->in[1];
@@ -247,8 +235,8 @@ um_status um_kmatmul_plan(const um_op *op, um_kplan *plan)
                      .depth = m.has[A] ? a->shape[last] : 0,
                      .a_deep = a->stride[last] == 1,
                      .b_deep = b->stride[last - 1] == 1};
-    p.a_lanes = lanes_of(a, p.a_deep ? last : last - 1);
-    p.b_lanes = lanes_of(b, p.b_deep ? last - 1 : last);
+    p.a_lanes = um_kwalk_lanes(a, p.a_deep ? last : last - 1);
+    p.b_lanes = um_kwalk_lanes(b, p.b_deep ? last - 1 : last);
     p.batches = um_view_count(out) / p.rows / p.columns;
     return um_kproduct_plan("matmul", plan, &p);
 }
