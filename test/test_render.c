@@ -28,8 +28,8 @@ static um_kernel *medley(void)
     um_mem acc = um_k_var(k, "acc", UM_F32, 4);
     um_val n = um_k_scalar(k, "n", UM_U32);
     um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), zero = um_k_u32(k, 0), one = um_k_u32(k, 1);
-    um_val v = um_k_load_lanes(k, x, um_k_mul(k, l, um_k_u32(k, 4)), 4);
-    um_k_set(k, acc, v);
+    um_val four = um_k_mul(k, l, um_k_u32(k, 4)), v = um_k_load_lanes(k, x, four, 4);
+    um_k_set(k, acc, um_k_load_if(k, x, four, um_k_lt(k, l, n), v));
     um_k_store(k, tile, l, um_k_extract(k, v, 2));
     um_k_barrier(k);
     um_val i = um_k_for(k, zero, um_k_u32(k, 4), one);

@@ -356,7 +356,8 @@ static bool vector_name(walker *w, um_ktype type, char text[32])
     return true;
 }
 
-static void load_wide(walker *w, um_val v, const char *vector)
+/* In one access, and its lanes by `form`: values, or assigned to. */
+static void load_wide(walker *w, um_val v, const char *vector, const char *form)
 {
     words_of x;
     char name[NAME_MAX_BYTES];
@@ -383,20 +384,21 @@ static void load_wide(walker *w, um_val v, const char *vector)
         x.type = type;
         x.name = lane_name;
         x.expression = item;
-        line(w, w->d->value, &x);
+        line(w, form, &x);
     }
 }
 
-static void walk_load(walker *w, um_val v)
+/* Value v from its memory. */
+static void put_load(walker *w, um_val v, const char *form)
 {
     const um_kinst *inst = &w->k->inst[v];
     char vector[32];
     if (!is_atomic(w, inst) && vector_name(w, inst->type, vector)) {
-        load_wide(w, v, vector);
+        load_wide(w, v, vector, form);
         return;
     }
     for (int32_t lane = 0; lane < inst->type.lanes && w->status == UM_OK; lane++)
-        load_lane(w, v, lane, w->d->value);
+        load_lane(w, v, lane, form);
 }
 
 static void walk_load_if(walker *w, um_val v)
@@ -411,7 +413,7 @@ static void walk_load_if(walker *w, um_val v)
     memcpy(x.arg[0], x.arg[1], sizeof x.arg[0]);
     line(w, w->d->if_open, &x);
     w->depth++;
-    for (int32_t lane = 0; lane < inst->type.lanes; lane++) load_lane(w, v, lane, w->d->assign);
+    put_load(w, v, w->d->assign);
     w->depth--;
     line(w, "}", &x);
 }
@@ -557,7 +559,7 @@ static void walk(walker *w, um_val v)
     case UM_KOP_VECTOR:
     case UM_KOP_SPLAT:
     case UM_KOP_EXTRACT: walk_lanes(w, v); return;
-    case UM_KOP_LOAD: walk_load(w, v); return;
+    case UM_KOP_LOAD: put_load(w, v, w->d->value); return;
     case UM_KOP_LOAD_IF: walk_load_if(w, v); return;
     case UM_KOP_LOAD_UNIFORM: walk_load_uniform(w, v); return;
     case UM_KOP_STORE:

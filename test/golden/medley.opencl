@@ -34,73 +34,85 @@ void um_medley(__global const float *x_, ulong x_base, __global int *float_, ulo
     const float v7_1 = v7.y;
     const float v7_2 = v7.z;
     const float v7_3 = v7.w;
-    acc_0_ = v7_0;
-    acc_1_ = v7_1;
-    acc_2_ = v7_2;
-    acc_3_ = v7_3;
-    const float v9 = v7_2;
-    tile_[v2] = v9;
+    const bool v8 = (v2 < n_);
+    float v9_0 = v7_0;
+    float v9_1 = v7_1;
+    float v9_2 = v7_2;
+    float v9_3 = v7_3;
+    if (v8) {
+        const float4 v9 = vload4(0, x_ + v6);
+        v9_0 = v9.x;
+        v9_1 = v9.y;
+        v9_2 = v9.z;
+        v9_3 = v9.w;
+    }
+    acc_0_ = v9_0;
+    acc_1_ = v9_1;
+    acc_2_ = v9_2;
+    acc_3_ = v9_3;
+    const float v11 = v7_2;
+    tile_[v2] = v11;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    for (uint v13 = 0u; v13 < 4u; v13 += 1u) {
-        const uint v16 = (uint)(v2 + v13);
-        const bool v17 = (v16 < 32u);
-        const uint v18 = (uint)(v2 + v13);
-        float v19 = as_float(2147483648u);
-        if (v17) {
-            v19 = tile_[v18];
+    for (uint v15 = 0u; v15 < 4u; v15 += 1u) {
+        const uint v18 = (uint)(v2 + v15);
+        const bool v19 = (v18 < 32u);
+        const uint v20 = (uint)(v2 + v15);
+        float v21 = as_float(2147483648u);
+        if (v19) {
+            v21 = tile_[v20];
         }
-        const float v20_0 = acc_0_;
-        const float v20_1 = acc_1_;
-        const float v20_2 = acc_2_;
-        const float v20_3 = acc_3_;
-        const float v21_0 = v19;
-        const float v21_1 = v19;
-        const float v21_2 = v19;
-        const float v21_3 = v19;
-        const float v22_0 = fma(v21_0, v20_0, v7_0);
-        const float v22_1 = fma(v21_1, v20_1, v7_1);
-        const float v22_2 = fma(v21_2, v20_2, v7_2);
-        const float v22_3 = fma(v21_3, v20_3, v7_3);
-        acc_0_ = v22_0;
-        acc_1_ = v22_1;
-        acc_2_ = v22_2;
-        acc_3_ = v22_3;
-        const float v25 = fmax(v19, (-1.5f));
-        const int v26 = um_i32_of_f32(v25);
-        own_[v13] = v26;
+        const float v22_0 = acc_0_;
+        const float v22_1 = acc_1_;
+        const float v22_2 = acc_2_;
+        const float v22_3 = acc_3_;
+        const float v23_0 = v21;
+        const float v23_1 = v21;
+        const float v23_2 = v21;
+        const float v23_3 = v21;
+        const float v24_0 = fma(v23_0, v22_0, v7_0);
+        const float v24_1 = fma(v23_1, v22_1, v7_1);
+        const float v24_2 = fma(v23_2, v22_2, v7_2);
+        const float v24_3 = fma(v23_3, v22_3, v7_3);
+        acc_0_ = v24_0;
+        acc_1_ = v24_1;
+        acc_2_ = v24_2;
+        acc_3_ = v24_3;
+        const float v27 = fmax(v21, (-1.5f));
+        const int v28 = um_i32_of_f32(v27);
+        own_[v15] = v28;
     }
     for (;;) {
-        const int v31 = own_[1u];
-        const bool v32 = (v31 >= (-2147483647 - 1));
-        if (v32) {
+        const int v33 = own_[1u];
+        const bool v34 = (v33 >= (-2147483647 - 1));
+        if (v34) {
             break;
         }
     }
-    const int v37 = own_[0u];
-    const float v38 = tile_[v2];
-    const bool v40 = (v38 == as_float(2139095040u));
-    const float v42 = (v40 ? 1.0f : v38);
-    const uint v43 = as_uint(v42);
-    const uint v44 = mul_hi(v43, n_);
-    const uint v46 = (v43 << (35u & 31));
-    const uint v47 = (v46 ^ v44);
-    const uint v49 = (v47 & 7u);
-    const uint v50 = atomic_add(&hist_[v49], 1u);
-    const uint v51 = hist_[0u];
-    const bool v52 = (v51 == 1u);
-    const bool v53 = (!v52);
-    if (v53) {
-        const int v57 = ((-3) < 0 ? (int)(0 - (uint)(-3)) : (-3));
-        const int v58 = (int)((uint)v37 + (uint)v57);
-        const int v59 = (int)(0 - (uint)v58);
+    const int v39 = own_[0u];
+    const float v40 = tile_[v2];
+    const bool v42 = (v40 == as_float(2139095040u));
+    const float v44 = (v42 ? 1.0f : v40);
+    const uint v45 = as_uint(v44);
+    const uint v46 = mul_hi(v45, n_);
+    const uint v48 = (v45 << (35u & 31));
+    const uint v49 = (v48 ^ v46);
+    const uint v51 = (v49 & 7u);
+    const uint v52 = atomic_add(&hist_[v51], 1u);
+    const uint v53 = hist_[0u];
+    const bool v54 = (v53 == 1u);
+    const bool v55 = (!v54);
+    if (v55) {
+        const int v59 = ((-3) < 0 ? (int)(0 - (uint)(-3)) : (-3));
+        const int v60 = (int)((uint)v39 + (uint)v59);
+        const int v61 = (int)(0 - (uint)v60);
         if (true) {
-            float_[v2] = v59;
+            float_[v2] = v61;
         }
     } else {
-        const int v63 = um_dot4_i8(v37, v37, v37);
-        const int v64_0 = 7;
-        const int v64_1 = v63;
-        const uint v66 = (uint)(v2 * 2u);
-        vstore2((int2)(v64_0, v64_1), 0, float_ + v66);
+        const int v65 = um_dot4_i8(v39, v39, v39);
+        const int v66_0 = 7;
+        const int v66_1 = v65;
+        const uint v68 = (uint)(v2 * 2u);
+        vstore2((int2)(v66_0, v66_1), 0, float_ + v68);
     }
 }

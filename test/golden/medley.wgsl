@@ -66,74 +66,85 @@ fn um_medley(@builtin(workgroup_id) um_group: vec3<u32>, @builtin(num_workgroups
     let v7_1: f32 = x_[um_scalars.x_base + v6 + 1u];
     let v7_2: f32 = x_[um_scalars.x_base + v6 + 2u];
     let v7_3: f32 = x_[um_scalars.x_base + v6 + 3u];
-    acc_0_ = v7_0;
-    acc_1_ = v7_1;
-    acc_2_ = v7_2;
-    acc_3_ = v7_3;
-    let v9: f32 = v7_2;
-    tile_[v2] = v9;
+    let v8: bool = (v2 < um_scalars.n_);
+    var v9_0: f32 = v7_0;
+    var v9_1: f32 = v7_1;
+    var v9_2: f32 = v7_2;
+    var v9_3: f32 = v7_3;
+    if (v8) {
+        v9_0 = x_[um_scalars.x_base + v6];
+        v9_1 = x_[um_scalars.x_base + v6 + 1u];
+        v9_2 = x_[um_scalars.x_base + v6 + 2u];
+        v9_3 = x_[um_scalars.x_base + v6 + 3u];
+    }
+    acc_0_ = v9_0;
+    acc_1_ = v9_1;
+    acc_2_ = v9_2;
+    acc_3_ = v9_3;
+    let v11: f32 = v7_2;
+    tile_[v2] = v11;
     storageBarrier(); workgroupBarrier();
-    for (var v13: u32 = 0u; v13 < 4u; v13 += 1u) {
-        let v16: u32 = (v2 + v13);
-        let v17: bool = (v16 < 32u);
-        let v18: u32 = (v2 + v13);
-        var v19: f32 = bitcast<f32>(2147483648u | um_zero);
-        if (v17) {
-            v19 = tile_[v18];
+    for (var v15: u32 = 0u; v15 < 4u; v15 += 1u) {
+        let v18: u32 = (v2 + v15);
+        let v19: bool = (v18 < 32u);
+        let v20: u32 = (v2 + v15);
+        var v21: f32 = bitcast<f32>(2147483648u | um_zero);
+        if (v19) {
+            v21 = tile_[v20];
         }
-        let v20_0: f32 = acc_0_;
-        let v20_1: f32 = acc_1_;
-        let v20_2: f32 = acc_2_;
-        let v20_3: f32 = acc_3_;
-        let v21_0: f32 = v19;
-        let v21_1: f32 = v19;
-        let v21_2: f32 = v19;
-        let v21_3: f32 = v19;
-        let v22_0: f32 = fma(v21_0, v20_0, v7_0);
-        let v22_1: f32 = fma(v21_1, v20_1, v7_1);
-        let v22_2: f32 = fma(v21_2, v20_2, v7_2);
-        let v22_3: f32 = fma(v21_3, v20_3, v7_3);
-        acc_0_ = v22_0;
-        acc_1_ = v22_1;
-        acc_2_ = v22_2;
-        acc_3_ = v22_3;
-        let v25: f32 = max(v19, (-1.5f));
-        let v26: i32 = um_i32_of_f32(v25);
-        own_[v13] = v26;
+        let v22_0: f32 = acc_0_;
+        let v22_1: f32 = acc_1_;
+        let v22_2: f32 = acc_2_;
+        let v22_3: f32 = acc_3_;
+        let v23_0: f32 = v21;
+        let v23_1: f32 = v21;
+        let v23_2: f32 = v21;
+        let v23_3: f32 = v21;
+        let v24_0: f32 = fma(v23_0, v22_0, v7_0);
+        let v24_1: f32 = fma(v23_1, v22_1, v7_1);
+        let v24_2: f32 = fma(v23_2, v22_2, v7_2);
+        let v24_3: f32 = fma(v23_3, v22_3, v7_3);
+        acc_0_ = v24_0;
+        acc_1_ = v24_1;
+        acc_2_ = v24_2;
+        acc_3_ = v24_3;
+        let v27: f32 = max(v21, (-1.5f));
+        let v28: i32 = um_i32_of_f32(v27);
+        own_[v15] = v28;
     }
     loop {
-        let v31: i32 = own_[1u];
-        let v32: bool = (v31 >= (-2147483647 - 1));
-        if (v32) {
+        let v33: i32 = own_[1u];
+        let v34: bool = (v33 >= (-2147483647 - 1));
+        if (v34) {
             break;
         }
     }
-    let v37: i32 = own_[0u];
-    let v38: f32 = tile_[v2];
-    let v40: bool = (v38 == bitcast<f32>(2139095040u | um_zero));
-    let v42: f32 = select(v38, 1.0f, v40);
-    let v43: u32 = bitcast<u32>(v42);
-    let v44: u32 = um_mul_high_u32(v43, um_scalars.n_);
-    let v46: u32 = (v43 << (bitcast<u32>(35u) & 31u));
-    let v47: u32 = (v46 ^ v44);
-    let v49: u32 = (v47 & 7u);
-    let v50: u32 = atomicAdd(&hist_[um_scalars.hist_base + v49], 1u);
-    let v51: u32 = atomicLoad(&hist_[um_scalars.hist_base + 0u]);
-    let v52: bool = (v51 == 1u);
-    let v53: bool = (!v52);
-    if (v53) {
-        let v57: i32 = abs((-3));
-        let v58: i32 = (v37 + v57);
-        let v59: i32 = (-v58);
+    let v39: i32 = own_[0u];
+    let v40: f32 = tile_[v2];
+    let v42: bool = (v40 == bitcast<f32>(2139095040u | um_zero));
+    let v44: f32 = select(v40, 1.0f, v42);
+    let v45: u32 = bitcast<u32>(v44);
+    let v46: u32 = um_mul_high_u32(v45, um_scalars.n_);
+    let v48: u32 = (v45 << (bitcast<u32>(35u) & 31u));
+    let v49: u32 = (v48 ^ v46);
+    let v51: u32 = (v49 & 7u);
+    let v52: u32 = atomicAdd(&hist_[um_scalars.hist_base + v51], 1u);
+    let v53: u32 = atomicLoad(&hist_[um_scalars.hist_base + 0u]);
+    let v54: bool = (v53 == 1u);
+    let v55: bool = (!v54);
+    if (v55) {
+        let v59: i32 = abs((-3));
+        let v60: i32 = (v39 + v59);
+        let v61: i32 = (-v60);
         if (true) {
-            float_[um_scalars.float_base + v2] = v59;
+            float_[um_scalars.float_base + v2] = v61;
         }
     } else {
-        let v63: i32 = um_dot4_i8(v37, v37, v37);
-        let v64_0: i32 = 7;
-        let v64_1: i32 = v63;
-        let v66: u32 = (v2 * 2u);
-        float_[um_scalars.float_base + v66] = v64_0;
-        float_[um_scalars.float_base + v66 + 1u] = v64_1;
+        let v65: i32 = um_dot4_i8(v39, v39, v39);
+        let v66_0: i32 = 7;
+        let v66_1: i32 = v65;
+        let v68: u32 = (v2 * 2u);
+        float_[um_scalars.float_base + v68] = v66_0;
+        float_[um_scalars.float_base + v68 + 1u] = v66_1;
     }
 }
