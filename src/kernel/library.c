@@ -19,6 +19,7 @@ static const family *family_of(const um_op *op)
     static const family norm = {um_knorm_supports, um_knorm_plan};
     static const family quant = {um_kquant_supports, um_kquant_plan};
     static const family random = {um_krandom_supports, um_krandom_plan};
+    static const family index = {um_kindex_supports, um_kindex_plan};
     const um_op_row *row = um_op_get_row(op->id);
     if (row->family == UM_FAMILY_MAP) return &map;
     if (row->family == UM_FAMILY_MOVE) return &map;
@@ -29,6 +30,7 @@ static const family *family_of(const um_op *op)
     if (row->family == UM_FAMILY_RESIZE) return &resize;
     if (row->family == UM_FAMILY_NORM) return &norm;
     if (op->id == UM_OP_QUANTIZE || op->id == UM_OP_DEQUANTIZE) return &quant;
+    if (row->family == UM_FAMILY_INDEX && op->id != UM_OP_NONZERO) return &index;
     if (row->family == UM_FAMILY_RANDOM && op->id != UM_OP_RANDOM_PERMUTATION) return &random;
     return NULL;
 }

@@ -10,6 +10,7 @@
  *   pool.c      pooling; resize.c the same for resizing
  *   lines.c     what goes line by line (lines.h): softmax.c, norm.c; and rope.c
  *   quant.c     affine quantization; random.c random numbers and dropout
+ *   index.c     what reads or writes through indices
  *
  * An op becomes a plan: one launch or more, in order. A launch has a kernel, whose text depends on
  * the op, dtypes and the number of axes but not on sizes, and its arguments: ranges of memory, in
@@ -219,5 +220,7 @@ bool um_kquant_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kquant_plan(const um_op *op, um_kplan *plan);
 bool um_krandom_supports(const um_op *op, char *why, size_t why_size);
 um_status um_krandom_plan(const um_op *op, um_kplan *plan);
+bool um_kindex_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kindex_plan(const um_op *op, um_kplan *plan);
 
 #endif

@@ -1,0 +1,540 @@
+/* kernel/index.c: ops that read or write slices of a table through indices. What reads has an
+ * invocation for each element that is made. So has what writes: its element goes through all
+ * indices in order and meets the values of those that name it, so equal ones need no care. An index
+ * that is out of range is the plan's fault; it reads as 0, and nothing meets its value. */
+#include "kernel/library.h"
+
+#include "ir/math.h"
+
+#include <stdio.h>
+
+/* How an op's indices lie to its table: those axes of the table that indices name (parts), in
+ * order, and the rest (kept). */
+typedef struct layout {
+    const um_view *table, *entries, *indices; /* entries: what is read or written besides */
+    int32_t parts, part[UM_MAX_RANK], kept_count, kept[UM_MAX_RANK];
+    int64_t kept_entries[UM_MAX_RANK], kept_indices[UM_MAX_RANK]; /* strides along kept axes */
+    um_view updates[2]; /* entries and indices along the axes on which indices lie side by side */
+    int64_t part_step;  /* of indices, from part to part */
+} layout;
+
+enum { ENTRIES, INDICES };
+
+typedef struct indexed {
+    const um_op *op;
+    um_kernel *k;
+    um_klaunch *launch;
+    layout x;
+    um_dtype dtype, compute;
+    um_mem flags;
+    um_kview index; /* the indices */
+    um_val part_size[UM_MAX_RANK], part_stride[UM_MAX_RANK], part_step;
+} indexed;
+
+/* ---- layouts -------------------------------------------------------------------------------- */
+
+static void keep(layout *x, int32_t axis, int64_t entries, int64_t indices)
+{
+    x->kept_entries[x->kept_count] = entries;
+    x->kept_indices[x->kept_count] = indices;
+    x->kept[x->kept_count++] = axis;
+}
+
+static void add_update(layout *x, int64_t size, int64_t entries, int64_t indices)
+{
+    int64_t stride[2] = {entries, indices};
+    for (int32_t i = 0; i < 2; i++) {
+        um_view *u = &x->updates[i];
+        u->shape[u->rank] = size;
+        u->stride[u->rank++] = stride[i];
+    }
+}
+
+static layout layout_of(const um_op *op, const um_view *table, const um_view *entries)
+{
+    layout x = {.table = table, .entries = entries, .indices = &op->in[1]};
+    const um_view *indices = x.indices;
+    bool by_element = op->id == UM_OP_GATHER || op->id == UM_OP_SCATTER;
+    bool by_slice = op->id == UM_OP_INDEX_SELECT || op->id == UM_OP_INDEX_ADD;
+    if (by_element || by_slice) {
+        int32_t axis = op->attrs.index.axis + (op->attrs.index.axis < 0 ? table->rank : 0);
+        int32_t index_axis = by_element ? axis : 0;
+        for (int32_t d = 0; d < table->rank; d++)
+            if (d != axis) keep(&x, d, entries->stride[d], by_element ? indices->stride[d] : 0);
+        add_update(&x, indices->shape[index_axis], entries->stride[axis],
+                   indices->stride[index_axis]);
+        x.part[x.parts++] = axis;
+        return x;
+    }
+    bool nd = op->id == UM_OP_GATHER_ND || op->id == UM_OP_SCATTER_ND;
+    int32_t rows = indices->rank - nd;
+    x.parts = nd ? (int32_t)indices->shape[rows] : 1;
+    x.part_step = nd ? indices->stride[rows] : 0;
+    for (int32_t p = 0; p < x.parts; p++) x.part[p] = p;
+    for (int32_t d = x.parts; d < table->rank; d++)
+        keep(&x, d, entries->stride[rows + d - x.parts], 0);
+    for (int32_t d = 0; d < rows; d++)
+        add_update(&x, indices->shape[d], entries->stride[d], indices->stride[d]);
+    return x;
+}
+
+static bool is_gather(um_op_id id)
+{
+    return id == UM_OP_EMBEDDING || id == UM_OP_GATHER || id == UM_OP_INDEX_SELECT ||
+           id == UM_OP_GATHER_ND;
+}
+
+bool um_kindex_supports(const um_op *op, char *why, size_t why_size)
+{
+    bool fits = um_kwalk_fits(&op->out[0], why, why_size);
+    for (int32_t i = 0; fits && i < op->in_count; i++)
+        fits = um_kwalk_fits(&op->in[i], why, why_size);
+    bool multiplies = (op->id == UM_OP_SCATTER || op->id == UM_OP_SCATTER_ND) &&
+                      op->attrs.index.mode == UM_SCATTER_MUL;
+    if (!fits || !multiplies || op->in[0].dtype != UM_F32) return fits;
+    if (why_size > 0) snprintf(why, why_size, "%s: no kernel multiplies f32", um_op_name(op->id));
+    return false;
+}
+
+/* ---- indices -------------------------------------------------------------------------------- */
+
+static void set_fault(const um_op *op, um_kplan *plan)
+{
+    plan->scratch_bytes = UM_KFAULT_BYTES;
+    snprintf(plan->fault, sizeof plan->fault, "%s: an index is out of range", um_op_name(op->id));
+}
+
+static um_mem declare_flags(um_kernel *k, um_klaunch *launch)
+{
+    return um_klaunch_scratch(k, launch, "flags", UM_U32, 0, UM_KFAULT_BYTES);
+}
+
+/* The low 32 bits of the index there; the others are 0 where *small holds. */
+static um_val load_index(um_kernel *k, const um_kview *index, um_val at, um_val *small)
+{
+    um_val i = um_kview_load(k, index, at);
+    if (index->dtype == UM_I32) {
+        *small = um_k_bool(k, true);
+        return um_k_bitcast(k, UM_U32, 1, i); /* below 0: larger than any size */
+    }
+    um_val words = um_k_bitcast(k, UM_U32, 2, i);
+    *small = um_k_eq(k, um_k_extract(k, words, 1), um_k_u32(k, 0));
+    return um_k_extract(k, words, 0);
+}
+
+static um_val in_range(um_kernel *k, const um_kview *index, um_val at, um_val size, um_val *i)
+{
+    um_val small;
+    *i = load_index(k, index, at, &small);
+    return um_k_and(k, small, um_k_lt(k, *i, size));
+}
+
+static um_val part_at(const indexed *x, um_val at, int32_t p)
+{
+    if (p == 0) return at;
+    return um_k_add(x->k, at, um_k_mul(x->k, um_k_u32(x->k, (uint32_t)p), x->part_step));
+}
+
+static void declare_parts(indexed *x, bool strides)
+{
+    char name[32];
+    for (int32_t p = 0; p < x->x.parts; p++) {
+        int32_t axis = x->x.part[p];
+        snprintf(name, sizeof name, "part%d", (int)p);
+        x->part_size[p] =
+            um_klaunch_scalar(x->k, x->launch, name, (uint32_t)x->x.table->shape[axis]);
+        if (!strides) continue;
+        snprintf(name, sizeof name, "part_stride%d", (int)p);
+        x->part_stride[p] =
+            um_klaunch_scalar(x->k, x->launch, name, (uint32_t)x->x.table->stride[axis]);
+    }
+}
+
+static void declare_part_step(indexed *x)
+{
+    if (x->x.parts > 1)
+        x->part_step = um_klaunch_scalar(x->k, x->launch, "part_step", (uint32_t)x->x.part_step);
+}
+
+static um_status begin_kernel(indexed *x, um_kplan *plan, const char *name)
+{
+    x->launch = &plan->launch[plan->launch_count++];
+    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
+                            &x->launch->kernel));
+    x->k = x->launch->kernel;
+    return UM_OK;
+}
+
+/* ---- what reads ----------------------------------------------------------------------------- */
+
+/* The table (moves: 0) or the indices (1) as a view of the output's shape, without what the index
+ * gives. */
+static um_view spread(const um_op *op, const layout *x, int32_t which)
+{
+    um_view v = op->out[0];
+    bool by_axis = op->id == UM_OP_GATHER || op->id == UM_OP_INDEX_SELECT;
+    int32_t next = 0;
+    for (int32_t d = 0; d < x->kept_count; d++) {
+        int32_t axis = by_axis ? x->kept[d] : x->updates[0].rank + d;
+        v.stride[axis] = which ? x->kept_indices[d] : x->table->stride[x->kept[d]];
+    }
+    for (int32_t u = 0; u < x->updates[0].rank; u++) {
+        int32_t axis = by_axis ? x->part[0] : next++;
+        v.stride[axis] = which ? x->updates[INDICES].stride[u] : 0;
+    }
+    return v;
+}
+
+static um_status plan_gather(const um_op *op, um_kplan *plan)
+{
+    indexed x = {.op = op, .x = layout_of(op, &op->in[0], &op->out[0])};
+    um_view table = spread(op, &x.x, 0), indices = spread(op, &x.x, 1);
+    const um_view *views[3] = {&op->out[0], &table, &indices};
+    um_kwalk w = um_kwalk_make(3, views, 0);
+    um_kstore store = um_kwalk_store(&op->out[0]);
+    um_val size[UM_MAX_RANK] = {0}, place[UM_MAX_RANK] = {0};
+    w.view[1] = &op->in[0]; /* whose ranges are bound */
+    w.view[2] = &op->in[1];
+    UM_TRY(begin_kernel(&x, plan, um_op_name(op->id)));
+    um_kernel *k = x.k;
+    um_keach each = um_keach_declare(k, x.launch, &op->out[0], store);
+    um_kwalk_sizes(k, x.launch, &w, 0, w.rank, size);
+    um_kview out = um_kview_declare(k, x.launch, &w, 0, UM_K_WRITE, store);
+    um_kview from = um_kview_declare(k, x.launch, &w, 1, UM_K_READ, UM_KSTORE_PLAIN);
+    x.index = um_kview_declare(k, x.launch, &w, 2, UM_K_READ, UM_KSTORE_PLAIN);
+    declare_parts(&x, true);
+    declare_part_step(&x);
+    x.flags = declare_flags(k, x.launch);
+    um_kwalk_places(k, um_keach_begin(k, &each), 0, w.rank, size, place);
+    um_val to = um_kview_index(k, &out, out.base, 0, w.rank, place);
+    um_val in = um_kview_index(k, &from, from.base, 0, w.rank, place);
+    um_val at = um_kview_index(k, &x.index, x.index.base, 0, w.rank, place);
+    um_val good = um_k_bool(k, true), i;
+    for (int32_t p = 0; p < x.x.parts; p++) {
+        good = um_k_and(k, good, in_range(k, &x.index, part_at(&x, at, p), x.part_size[p], &i));
+        in = um_k_add(k, in, um_k_mul(k, i, x.part_stride[p]));
+    }
+    um_k_if(k, good);
+    um_kview_store(k, &out, to, um_kview_load(k, &from, in));
+    um_k_else(k);
+    um_kview_store(k, &out, to, um_kvalue_number(k, out.dtype, 0));
+    um_k_end(k);
+    um_kflag(k, x.flags, 0, um_k_not(k, good));
+    um_keach_end(k, &each);
+    return um_kernel_finish(k);
+}
+
+/* ---- one_hot -------------------------------------------------------------------------------- */
+
+static um_status plan_one_hot(const um_op *op, um_kplan *plan)
+{
+    indexed x = {.op = op};
+    um_view indices = op->in[0];
+    int32_t last = indices.rank;
+    indices.shape[last] = op->out[0].shape[last];
+    indices.stride[last] = 0;
+    indices.rank++;
+    um_kwalk w = um_kwalk_apart(2, (const um_view *[]){&op->out[0], &indices});
+    um_kstore store = um_kwalk_store(&op->out[0]);
+    um_val size[UM_MAX_RANK] = {0}, place[UM_MAX_RANK] = {0}, i;
+    w.view[1] = &op->in[0];
+    UM_TRY(begin_kernel(&x, plan, um_op_name(op->id)));
+    um_kernel *k = x.k;
+    um_keach each = um_keach_declare(k, x.launch, &op->out[0], store);
+    um_kwalk_sizes(k, x.launch, &w, 0, w.rank, size);
+    um_kview out = um_kview_declare(k, x.launch, &w, 0, UM_K_WRITE, store);
+    x.index = um_kview_declare(k, x.launch, &w, 1, UM_K_READ, UM_KSTORE_PLAIN);
+    um_val depth = um_klaunch_scalar(k, x.launch, "depth", (uint32_t)op->out[0].shape[last]);
+    x.flags = declare_flags(k, x.launch);
+    um_kwalk_places(k, um_keach_begin(k, &each), 0, w.rank, size, place);
+    um_val to = um_kview_index(k, &out, out.base, 0, w.rank, place);
+    um_val at = um_kview_index(k, &x.index, x.index.base, 0, w.rank, place);
+    um_val good = in_range(k, &x.index, at, depth, &i);
+    um_val hit = um_k_and(k, good, um_k_eq(k, i, place[last]));
+    um_kview_store(k, &out, to, um_kvalue_as(k, out.dtype, hit));
+    um_kflag(k, x.flags, 0, um_k_not(k, good));
+    um_keach_end(k, &each);
+    return um_kernel_finish(k);
+}
+
+/* ---- what writes: are the indices good? ----------------------------------------------------- */
+
+static um_status plan_check(indexed *x, um_kplan *plan)
+{
+    const um_view *indices = x->x.indices;
+    um_kwalk w = um_kwalk_apart(1, &indices);
+    um_val size[UM_MAX_RANK] = {0}, place[UM_MAX_RANK] = {0}, i;
+    if (um_view_count(indices) == 0) return UM_OK;
+    UM_TRY(begin_kernel(x, plan, "check_indices"));
+    um_kernel *k = x->k;
+    um_keach each = um_keach_declare(k, x->launch, indices, UM_KSTORE_PLAIN);
+    um_kwalk_sizes(k, x->launch, &w, 0, w.rank, size);
+    um_kview index = um_kview_declare(k, x->launch, &w, 0, UM_K_READ, UM_KSTORE_PLAIN);
+    declare_parts(x, false);
+    um_mem flags = declare_flags(k, x->launch);
+    um_kwalk_places(k, um_keach_begin(k, &each), 0, w.rank, size, place);
+    um_val limit = x->part_size[0];
+    for (int32_t p = 1; p < x->x.parts; p++) {
+        um_val is_part = um_k_eq(k, place[w.rank - 1], um_k_u32(k, (uint32_t)p));
+        limit = um_k_select(k, is_part, x->part_size[p], limit);
+    }
+    um_val at = um_kview_index(k, &index, index.base, 0, w.rank, place);
+    um_kflag(k, flags, 0, um_k_not(k, in_range(k, &index, at, limit, &i)));
+    um_keach_end(k, &each);
+    return um_kernel_finish(k);
+}
+
+/* ---- what writes ---------------------------------------------------------------------------- */
+
+/* An element of the table, and what it has met. */
+typedef struct scatter {
+    indexed *x;
+    int32_t mode;
+    um_kwalk table, updates; /* the updates' first axes are the kept ones */
+    um_kview out, start, values;
+    bool starts_at_0, in_place;
+    um_val size[UM_MAX_RANK], place[UM_MAX_RANK];
+    um_val update_size[UM_MAX_RANK], update_count;
+    um_mem met, sum, lost;
+    um_mem scale; /* of f32 that is added up: what sum and lost are too small by */
+} scatter;
+
+/* The kept axes, then the updates', as few as there can be. */
+static um_kwalk updates_walk(const layout *x, um_view made[2])
+{
+    um_kwalk w = um_kwalk_make(2, (const um_view *[]){&x->updates[0], &x->updates[1]}, 0);
+    for (int32_t v = 0; v < 2; v++) {
+        made[v] = *(v ? x->indices : x->entries);
+        made[v].rank = 0;
+        for (int32_t d = 0; d < x->kept_count; d++) {
+            made[v].shape[made[v].rank] = x->table->shape[x->kept[d]];
+            made[v].stride[made[v].rank++] = v ? x->kept_indices[d] : x->kept_entries[d];
+        }
+        for (int32_t d = 0; d < w.rank; d++) {
+            made[v].shape[made[v].rank] = w.shape[d];
+            made[v].stride[made[v].rank++] = w.stride[v][d];
+        }
+    }
+    return um_kwalk_apart(2, (const um_view *[]){&made[0], &made[1]});
+}
+
+/* A view of the updates; its names are those of view `number`. */
+static um_kview declare_updates(const scatter *s, int32_t v, int32_t number)
+{
+    um_kwalk w = {.view_count = number + 1, .rank = s->updates.rank};
+    w.view[number] = v == INDICES ? s->x->x.indices : s->x->x.entries;
+    memcpy(w.stride[number], s->updates.stride[v], sizeof w.stride[number]);
+    return um_kview_declare(s->x->k, s->x->launch, &w, number, UM_K_READ, UM_KSTORE_PLAIN);
+}
+
+static void declare_scatter(scatter *s)
+{
+    indexed *x = s->x;
+    um_kernel *k = x->k;
+    char name[32];
+    int32_t access = s->in_place ? UM_K_READ_WRITE : UM_K_WRITE;
+    int64_t updates = 1;
+    um_kwalk_sizes(k, x->launch, &s->table, 0, s->table.rank, s->size);
+    s->out = um_kview_declare(k, x->launch, &s->table, 0, access, um_kwalk_store(&x->op->out[0]));
+    if (!s->starts_at_0)
+        s->start = s->in_place
+                       ? s->out
+                       : um_kview_declare(k, x->launch, &s->table, 1, UM_K_READ, UM_KSTORE_PLAIN);
+    s->values = declare_updates(s, ENTRIES, 2);
+    x->index = declare_updates(s, INDICES, 3);
+    declare_part_step(x);
+    for (int32_t d = x->x.kept_count; d < s->updates.rank; d++) {
+        updates *= s->updates.shape[d];
+        if (d == x->x.kept_count) continue;
+        snprintf(name, sizeof name, "updates%d", (int)d);
+        s->update_size[d] = um_klaunch_scalar(k, x->launch, name, (uint32_t)s->updates.shape[d]);
+    }
+    s->update_count = um_klaunch_scalar(k, x->launch, "updates", (uint32_t)updates);
+}
+
+/* Whether the element has a place among the indices at all. */
+static um_val is_inside(const scatter *s)
+{
+    um_kernel *k = s->x->k;
+    um_val inside = um_k_bool(k, true);
+    char name[32];
+    for (int32_t d = 0; s->x->op->id == UM_OP_SCATTER && d < s->x->x.kept_count; d++) {
+        int32_t axis = s->x->x.kept[d];
+        snprintf(name, sizeof name, "limit%d", (int)d);
+        um_val limit =
+            um_klaunch_scalar(k, s->x->launch, name, (uint32_t)s->x->x.indices->shape[axis]);
+        inside = um_k_and(k, inside, um_k_lt(k, s->place[axis], limit));
+    }
+    return inside;
+}
+
+/* f32 for which f64 would be right: from the first large value on all are made smaller, so that no
+ * sum overflows which the last one does not. */
+static void add_scaled(const scatter *s, um_val v)
+{
+    um_kernel *k = s->x->k;
+    um_val one = um_k_f32(k, 1), large = um_k_ge(k, um_k_abs(k, v), um_k_f32(k, 0x1p64f));
+    um_k_if(k, um_k_and(k, large, um_k_eq(k, um_k_get(k, s->scale), one)));
+    um_val scale = um_k_f32(k, 0x1p-64f);
+    um_k_set(k, s->scale, scale);
+    um_k_set(k, s->sum, um_k_mul(k, um_k_get(k, s->sum), scale));
+    um_k_set(k, s->lost, um_k_mul(k, um_k_get(k, s->lost), scale));
+    um_k_end(k);
+    um_ksum_add(k, s->sum, s->lost, um_k_mul(k, v, um_k_get(k, s->scale)));
+}
+
+static void meet(const scatter *s, um_val v)
+{
+    um_kernel *k = s->x->k;
+    um_val y = um_k_get(k, s->sum), lost;
+    switch (s->mode) {
+    case UM_SCATTER_ADD:
+        if (s->scale)
+            add_scaled(s, v);
+        else
+            um_ksum_add(k, s->sum, s->lost, v);
+        break;
+    case UM_SCATTER_MIN: um_k_set(k, s->sum, um_kvalue_min(k, y, v)); break;
+    case UM_SCATTER_MAX: um_k_set(k, s->sum, um_kvalue_max(k, y, v)); break;
+    default:
+        if (!s->lost || s->x->compute == UM_F64) {
+            um_k_set(k, s->sum, um_k_mul(k, y, v));
+            break;
+        }
+        um_k_set(k, s->sum, um_k_product(k, y, v, &lost));
+        um_k_set(k, s->lost, um_k_add(k, um_k_mul(k, um_k_get(k, s->lost), v), lost));
+    }
+}
+
+/* Goes through the updates that name this element: of assign from the last to the first. */
+static void meet_updates(const scatter *s)
+{
+    indexed *x = s->x;
+    um_kernel *k = x->k;
+    um_val zero = um_k_u32(k, 0), one = um_k_u32(k, 1), place[UM_MAX_RANK] = {0}, small;
+    int32_t kept = x->x.kept_count, rank = s->updates.rank;
+    for (int32_t d = 0; d < kept; d++) place[d] = s->place[x->x.kept[d]];
+    um_val index_base = x->index.base;
+    if (x->op->id == UM_OP_SCATTER)
+        index_base = um_kview_index(k, &x->index, index_base, 0, kept, place);
+    um_val base = um_kview_index(k, &s->values, s->values.base, 0, kept, place);
+    um_val u = um_k_for(k, zero, s->update_count, one);
+    if (s->mode == UM_SCATTER_ASSIGN) u = um_k_sub(k, um_k_sub(k, s->update_count, one), u);
+    um_kwalk_places(k, u, kept, rank, s->update_size, place);
+    um_val at = um_kview_index(k, &x->index, index_base, kept, rank, place);
+    um_val named = um_k_bool(k, true);
+    for (int32_t p = 0; p < x->x.parts; p++) {
+        um_val i = load_index(k, &x->index, part_at(x, at, p), &small);
+        um_val same = um_k_eq(k, i, s->place[x->x.part[p]]);
+        named = um_k_and(k, named, um_k_and(k, small, same));
+    }
+    um_k_if(k, named);
+    um_k_set(k, s->met, one);
+    um_val from = um_kview_index(k, &s->values, base, kept, rank, place);
+    if (s->mode == UM_SCATTER_ASSIGN) {
+        um_k_set(k, s->sum, from);
+        um_k_break(k);
+    } else {
+        meet(s, um_kvalue_as(k, x->compute, um_kview_load(k, &s->values, from)));
+    }
+    um_k_end(k);
+    um_k_end(k);
+}
+
+/* sum + lost in f32, to odd where it is not exact: a narrower float is then rounded but once. */
+static um_val odd_sum(um_kernel *k, um_val sum, um_val lost)
+{
+    um_val s = um_k_add(k, sum, lost), rest = um_k_sub(k, lost, um_k_sub(k, s, sum));
+    um_val bits = um_k_bitcast(k, UM_U32, 1, s), one = um_k_u32(k, 1), zero = um_k_f32(k, 0);
+    um_val away = um_k_eq(k, um_k_lt(k, rest, zero), um_k_lt(k, s, zero));
+    um_val moved = um_k_select(k, away, one, um_k_u32(k, UINT32_MAX));
+    um_val even = um_k_eq(k, um_k_and(k, bits, one), um_k_u32(k, 0));
+    um_val is_off = um_k_gt(k, um_k_abs(k, rest), zero); /* not of NaN */
+    moved = um_k_select(k, um_k_and(k, even, is_off), moved, um_k_u32(k, 0));
+    return um_k_bitcast(k, UM_F32, 1, um_k_add(k, bits, moved));
+}
+
+/* What nothing was lost of keeps the sign of its zero, and of an infinity a NaN was. */
+static um_val result_of(const scatter *s)
+{
+    um_kernel *k = s->x->k;
+    um_val y = um_k_get(k, s->sum);
+    if (s->mode == UM_SCATTER_ASSIGN) return um_kview_load(k, &s->values, y);
+    if (s->lost) {
+        um_val zero = um_kvalue_number(k, s->x->compute, 0), lost = um_k_get(k, s->lost);
+        um_val some = um_k_gt(k, um_k_abs(k, lost), zero);
+        bool narrow = um_dtype_bits(s->x->dtype) < 32;
+        um_val all = narrow ? odd_sum(k, y, lost) : um_ksum_get(k, s->sum, s->lost);
+        y = um_k_select(k, some, all, y);
+        if (s->scale) y = um_k_div(k, y, um_k_get(k, s->scale));
+    }
+    return um_kvalue_as(k, s->x->dtype, y);
+}
+
+static void make_element(scatter *s)
+{
+    indexed *x = s->x;
+    um_kernel *k = x->k;
+    int32_t rank = s->table.rank;
+    bool assigns = s->mode == UM_SCATTER_ASSIGN;
+    um_val zero = um_k_u32(k, 0), first = um_kvalue_number(k, x->dtype, 0);
+    um_val to = um_kview_index(k, &s->out, s->out.base, 0, rank, s->place);
+    if (!s->starts_at_0)
+        first = um_kview_load(k, &s->start,
+                              um_kview_index(k, &s->start, s->start.base, 0, rank, s->place));
+    s->met = um_k_var(k, "met", UM_U32, 1);
+    s->sum = um_k_var(k, "sum", assigns ? UM_U32 : x->compute, 1);
+    um_k_set(k, s->met, zero);
+    um_k_set(k, s->sum, assigns ? zero : um_kvalue_as(k, x->compute, first));
+    bool rounds = s->mode == UM_SCATTER_ADD || s->mode == UM_SCATTER_MUL;
+    if (rounds && um_dtype_is_float(x->compute)) {
+        s->lost = um_k_var(k, "lost", x->compute, 1);
+        um_k_set(k, s->lost, um_kvalue_number(k, x->compute, 0));
+    }
+    if (s->mode == UM_SCATTER_ADD && x->compute == UM_F32) {
+        s->scale = um_k_var(k, "scale", UM_F32, 1);
+        um_val y = um_k_get(k, s->sum);
+        um_val large = um_k_ge(k, um_k_abs(k, y), um_k_f32(k, 0x1p64f));
+        um_val scale = um_k_select(k, large, um_k_f32(k, 0x1p-64f), um_k_f32(k, 1));
+        um_k_set(k, s->scale, scale);
+        um_k_set(k, s->sum, um_k_mul(k, y, scale));
+    }
+    um_k_if(k, is_inside(s));
+    meet_updates(s);
+    um_k_end(k);
+    um_k_if(k, um_k_ne(k, um_k_get(k, s->met), zero));
+    um_kview_store(k, &s->out, to, result_of(s));
+    um_k_else(k);
+    um_kview_store(k, &s->out, to, first);
+    um_k_end(k);
+}
+
+static um_status plan_scatter(const um_op *op, um_kplan *plan)
+{
+    const um_view *out = &op->out[0];
+    bool backward = op->id == UM_OP_EMBEDDING_BACKWARD;
+    indexed x = {.op = op, .x = layout_of(op, out, &op->in[backward ? 0 : 2])};
+    scatter s = {.x = &x, .mode = op->attrs.index.mode, .starts_at_0 = backward};
+    um_view updates[2];
+    if (backward || op->id == UM_OP_INDEX_ADD) s.mode = UM_SCATTER_ADD;
+    x.dtype = out->dtype;
+    x.compute = um_kvalue_compute(x.dtype);
+    s.in_place = !backward && um_views_identical(&op->in[0], out);
+    UM_TRY(plan_check(&x, plan));
+    UM_TRY(begin_kernel(&x, plan, um_op_name(op->id)));
+    s.table = um_kwalk_apart(backward ? 1 : 2, (const um_view *[]){out, &op->in[0]});
+    s.updates = updates_walk(&x.x, updates);
+    um_keach each = um_keach_declare(x.k, x.launch, out, um_kwalk_store(out));
+    declare_scatter(&s);
+    um_kwalk_places(x.k, um_keach_begin(x.k, &each), 0, s.table.rank, s.size, s.place);
+    make_element(&s);
+    um_keach_end(x.k, &each);
+    return um_kernel_finish(x.k);
+}
+
+um_status um_kindex_plan(const um_op *op, um_kplan *plan)
+{
+    set_fault(op, plan);
+    if (op->id == UM_OP_ONE_HOT) return plan_one_hot(op, plan);
+    return is_gather(op->id) ? plan_gather(op, plan) : plan_scatter(op, plan);
+}
