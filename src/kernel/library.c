@@ -17,6 +17,7 @@ static const family *family_of(const um_op *op)
     static const family pool = {um_kpool_supports, um_kpool_plan};
     static const family resize = {um_kresize_supports, um_kresize_plan};
     static const family norm = {um_knorm_supports, um_knorm_plan};
+    static const family attention = {um_kattention_supports, um_kattention_plan};
     static const family quant = {um_kquant_supports, um_kquant_plan};
     static const family random = {um_krandom_supports, um_krandom_plan};
     static const family index = {um_kindex_supports, um_kindex_plan};
@@ -29,6 +30,7 @@ static const family *family_of(const um_op *op)
     if (row->family == UM_FAMILY_POOL) return &pool;
     if (row->family == UM_FAMILY_RESIZE) return &resize;
     if (row->family == UM_FAMILY_NORM) return &norm;
+    if (row->family == UM_FAMILY_ATTENTION) return &attention;
     if (op->id == UM_OP_QUANTIZE || op->id == UM_OP_DEQUANTIZE) return &quant;
     if (row->family == UM_FAMILY_INDEX && op->id != UM_OP_NONZERO) return &index;
     if (row->family == UM_FAMILY_RANDOM && op->id != UM_OP_RANDOM_PERMUTATION) return &random;

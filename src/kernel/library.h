@@ -9,6 +9,7 @@
  *   product.c   sums of products, and what has them: matmul.c, conv.c
  *   pool.c      pooling; resize.c the same for resizing
  *   lines.c     what goes line by line (lines.h): softmax.c, norm.c; and rope.c
+ *   attention.c attention
  *   quant.c     affine quantization; random.c random numbers and dropout
  *   index.c     what reads or writes through indices
  *
@@ -216,6 +217,8 @@ bool um_kresize_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kresize_plan(const um_op *op, um_kplan *plan);
 bool um_knorm_supports(const um_op *op, char *why, size_t why_size);
 um_status um_knorm_plan(const um_op *op, um_kplan *plan);
+bool um_kattention_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kattention_plan(const um_op *op, um_kplan *plan);
 bool um_kquant_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kquant_plan(const um_op *op, um_kplan *plan);
 bool um_krandom_supports(const um_op *op, char *why, size_t why_size);

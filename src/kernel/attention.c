@@ -1,0 +1,464 @@
+/* kernel/attention.c: attention in the flash form: a work-group makes up to A_TILE columns of one
+ * query's output; its invocations score a tile of keys, one each, and then add up a column each of
+ * the values, under a maximum that grows as tiles come. */
+#include "kernel/attention.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define SIZE_MAX_32 ((int64_t)1 << 30) /* of queries and keys: places are i32 */
+
+/* ---- parameters ----------------------------------------------------------------------------- */
+
+um_val um_kattention_real(const um_kattention *a, double value)
+{
+    return um_kvalue_number(a->k, a->compute, value);
+}
+
+um_mem um_kattention_var(const um_kattention *a, const char *name, um_val value)
+{
+    um_mem var = um_k_var(a->k, name, um_val_type(a->k, value).dtype, 1);
+    um_k_set(a->k, var, value);
+    return var;
+}
+
+bool um_kattention_fits(const um_op *op, char *why, size_t why_size)
+{
+    for (int32_t i = 0; i < op->in_count; i++)
+        if (!um_kwalk_fits(&op->in[i], why, why_size)) return false;
+    for (int32_t i = 0; i < op->out_count; i++)
+        if (!um_kwalk_fits(&op->out[i], why, why_size)) return false;
+    bool fits = op->in[0].shape[2] < SIZE_MAX_32 && op->in[1].shape[2] < SIZE_MAX_32;
+    if (!fits && why_size > 0)
+        snprintf(why, why_size, "%s: no kernel for such sizes", um_op_name(op->id));
+    return fits;
+}
+
+static const um_view *input(const um_op *op, int32_t index)
+{
+    return um_op_has_input(op, index) ? &op->in[index] : NULL;
+}
+
+um_kattention um_kattention_of(const um_op *op, um_kplan *plan)
+{
+    bool forward = op->id == UM_OP_ATTENTION;
+    um_kattention a = {.op = op, .plan = plan, .optional = forward ? 3 : 6};
+    a.compute = um_kvalue_compute(op->in[0].dtype);
+    a.walk = (um_kwalk){.view_count = A_COUNT, .rank = 4};
+    const um_view **v = a.walk.view;
+    for (int32_t i = 0; i < 3; i++) v[A_Q + i] = &op->in[i];
+    v[A_BIAS] = input(op, a.optional);
+    v[A_SINKS] = input(op, a.optional + 3);
+    v[A_OUT] = &op->out[0];
+    if (forward) {
+        v[A_LSE] = op->out_count > 1 ? &op->out[1] : NULL;
+    } else {
+        v[A_RESULT] = &op->in[3];
+        v[A_DOUT] = &op->in[4];
+        v[A_LSE] = &op->in[5];
+    }
+    return a;
+}
+
+bool um_kattention_has(const um_kattention *a, int32_t view) { return a->walk.view[view] != NULL; }
+
+static bool has_lengths(const um_kattention *a)
+{
+    return um_op_has_input(a->op, a->optional + 1) || um_op_has_input(a->op, a->optional + 2);
+}
+
+uint64_t um_kattention_length_bytes(const um_kattention *a)
+{
+    uint64_t batch = (uint64_t)a->op->in[0].shape[0];
+    return has_lengths(a) ? (UM_KFAULT_BYTES + 8 * batch + 15) / 16 * 16 : UM_KFAULT_BYTES;
+}
+
+um_status um_kattention_begin(um_kattention *a, const char *name, int64_t groups)
+{
+    const um_op *op = a->op;
+    const um_view *q = &op->in[0], *key = &op->in[1], *v = &op->in[2];
+    const um_attention_desc *attrs = &op->attrs.attention;
+    um_klaunch *launch = a->launch = &a->plan->launch[a->plan->launch_count++];
+    double scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)q->shape[3]);
+    UM_TRY(
+        um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {A_TILE}}, &launch->kernel));
+    um_kernel *k = a->k = launch->kernel;
+    int64_t kv_heads = UM_MAX(key->shape[1], 1);
+    um_klaunch_groups(launch, groups);
+    a->zero = um_k_u32(k, 0);
+    a->one = um_k_u32(k, 1);
+    a->heads = um_klaunch_scalar(k, launch, "heads", (uint32_t)q->shape[1]);
+    a->kv_heads = um_klaunch_scalar(k, launch, "kv_heads", (uint32_t)kv_heads);
+    a->queries = um_klaunch_scalar(k, launch, "queries", (uint32_t)q->shape[2]);
+    a->keys = um_klaunch_scalar(k, launch, "keys", (uint32_t)key->shape[2]);
+    a->d = um_klaunch_scalar(k, launch, "d", (uint32_t)q->shape[3]);
+    a->dv = um_klaunch_scalar(k, launch, "dv", (uint32_t)v->shape[3]);
+    a->group = um_klaunch_scalar(k, launch, "group", (uint32_t)(q->shape[1] / kv_heads));
+    a->window =
+        um_klaunch_scalar(k, launch, "window", (uint32_t)UM_MIN(attrs->window, SIZE_MAX_32));
+    a->scale = um_klaunch_real(k, launch, "scale", a->compute, scale);
+    a->softcap = um_klaunch_real(k, launch, "softcap", a->compute, attrs->softcap);
+    return UM_OK;
+}
+
+void um_kattention_declare(um_kattention *a, uint32_t wanted, const um_view *out)
+{
+    um_kwalk *w = &a->walk;
+    if (out) w->view[A_OUT] = out;
+    for (int32_t i = 0; i < A_COUNT; i++) {
+        const um_view *v = w->view[i];
+        if (!v || !(wanted >> i & 1)) continue;
+        for (int32_t axis = 0; axis < v->rank; axis++)
+            w->stride[i][axis] = v->shape[axis] == 1 ? 0 : v->stride[axis];
+        bool written = i == A_OUT || (i == A_LSE && a->op->id == UM_OP_ATTENTION);
+        bool narrow = written && um_dtype_bits(v->dtype) < 32;
+        w->rank = v->rank;
+        a->view[i] = um_kview_declare(a->k, a->launch, w, i, written ? UM_K_WRITE : UM_K_READ,
+                                      narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
+    }
+    uint64_t bytes = a->plan->scratch_bytes;
+    a->scratch = um_klaunch_scratch(a->k, a->launch, "scratch", UM_I32, 0, bytes);
+}
+
+/* ---- lengths -------------------------------------------------------------------------------- */
+
+/* A length in 0 .. most, the nearest to what view `which` gives, as u32. */
+static um_val take_length(const um_kattention *a, int32_t which, um_val b, int64_t most,
+                          um_mem flags)
+{
+    um_kernel *k = a->k;
+    const um_kview *v = &a->view[which];
+    um_val at = um_k_add(k, v->base, um_k_mul(k, b, v->stride[0]));
+    um_val n = um_kvalue_as(k, UM_I64, um_kview_load(k, v, at)), low = um_k_const(k, UM_I64, 0);
+    um_val high = um_klaunch_scalar(k, a->launch, which ? "most1" : "most0", (uint32_t)most);
+    high = um_k_convert(k, UM_I64, high);
+    um_val small = um_k_lt(k, n, low), large = um_k_gt(k, n, high);
+    um_kflag(k, flags, 0, um_k_or(k, small, large));
+    n = um_k_select(k, small, low, um_k_select(k, large, high, n));
+    return um_k_convert(k, UM_U32, n);
+}
+
+um_status um_kattention_plan_lengths(um_kattention *a)
+{
+    const um_op *op = a->op;
+    if (!has_lengths(a)) return UM_OK;
+    int64_t batch = op->in[0].shape[0];
+    um_klaunch *launch = a->launch = &a->plan->launch[a->plan->launch_count++];
+    snprintf(a->plan->fault, sizeof a->plan->fault,
+             "%s: a length is outside 0 to %lld keys, %lld queries", um_op_name(op->id),
+             (long long)op->in[1].shape[2], (long long)op->in[0].shape[2]);
+    UM_TRY(
+        um_kernel_create(&(um_kernel_desc){.name = "attention_lengths", .group_size = {UM_KGROUP}},
+                         &launch->kernel));
+    um_kernel *k = a->k = launch->kernel;
+    um_klaunch_groups(launch, um_ceil_div(batch, UM_KGROUP));
+    um_val count = um_klaunch_scalar(k, launch, "count", (uint32_t)batch);
+    um_mem scratch =
+        um_klaunch_scratch(k, launch, "scratch", UM_U32, 0, um_kattention_length_bytes(a));
+    um_val b = um_klaunch_number(k);
+    um_k_if(k, um_k_lt(k, b, count));
+    for (int32_t i = 0; i < 2; i++) {
+        if (!um_op_has_input(op, a->optional + 1 + i)) continue;
+        um_kwalk w = {.view_count = 2, .rank = 1};
+        w.view[i] = &op->in[a->optional + 1 + i];
+        w.stride[i][0] = w.view[i]->stride[0];
+        a->view[i] = um_kview_declare(k, launch, &w, i, UM_K_READ, UM_KSTORE_PLAIN);
+        um_val n = take_length(a, i, b, op->in[i == 0].shape[2], scratch);
+        um_val at = um_k_add(k, um_k_mul(k, b, um_k_u32(k, 2)),
+                             um_k_u32(k, UM_KFAULT_BYTES / 4 + (uint32_t)i));
+        um_k_store(k, scratch, at, n);
+    }
+    um_k_end(k);
+    return um_kernel_finish(k);
+}
+
+static um_val as_i32(const um_kattention *a, um_val u) { return um_k_bitcast(a->k, UM_I32, 1, u); }
+
+/* i32: the keys (0) or queries (1) of sequence b. */
+static um_val length_of(const um_kattention *a, um_val b, uint32_t which)
+{
+    um_kernel *k = a->k;
+    if (!um_op_has_input(a->op, a->optional + 1 + (int32_t)which))
+        return as_i32(a, which ? a->queries : a->keys);
+    um_val at =
+        um_k_add(k, um_k_mul(k, b, um_k_u32(k, 2)), um_k_u32(k, UM_KFAULT_BYTES / 4 + which));
+    return um_k_load(k, a->scratch, at);
+}
+
+/* ---- queries and scores --------------------------------------------------------------------- */
+
+um_kquery um_kattention_query(const um_kattention *a, um_val row)
+{
+    um_kernel *k = a->k;
+    const um_attention_desc *attrs = &a->op->attrs.attention;
+    um_kquery q = {.i = um_k_rem(k, row, a->queries)};
+    um_val rest = um_k_div(k, row, a->queries), none = um_k_i32(k, 0);
+    q.h = um_k_rem(k, rest, a->heads);
+    q.b = um_k_div(k, rest, a->heads);
+    q.kv_head = um_k_div(k, q.h, a->group);
+    q.key_count = length_of(a, q.b, 0);
+    q.query_count = length_of(a, q.b, 1);
+    q.begin = none;
+    q.end = q.key_count;
+    um_val i = as_i32(a, q.i), own = i;
+    if (attrs->causal != UM_CAUSAL_TOP_LEFT)
+        own = um_k_add(k, own, um_k_sub(k, q.key_count, q.query_count));
+    if (attrs->causal != UM_CAUSAL_NONE || attrs->window > 0)
+        q.end = um_k_min(k, q.end, um_k_add(k, own, um_k_i32(k, 1)));
+    if (attrs->window > 0) {
+        um_val first = um_k_add(k, um_k_sub(k, own, as_i32(a, a->window)), um_k_i32(k, 1));
+        q.begin = um_k_max(k, first, none);
+    }
+    q.end = um_k_select(k, um_k_lt(k, i, q.query_count), um_k_max(k, q.end, none), none);
+    return q;
+}
+
+um_val um_kattention_load(const um_kattention *a, int32_t view, const um_val *place)
+{
+    const um_kview *v = &a->view[view];
+    um_val at = um_kview_index(a->k, v, v->base, 0, a->walk.view[view]->rank, place);
+    return um_kvalue_as(a->k, a->compute, um_kview_load(a->k, v, at));
+}
+
+/* Plain sums of up to PART products, which are added with what is lost. */
+um_val um_kattention_dot(const um_kattention *a, int32_t x, const um_val *x_place, int32_t y,
+                         const um_val *y_place, um_val n, const char *tag)
+{
+    enum { PART = 16 };
+    um_kernel *k = a->k;
+    char name[3][32];
+    static const char *const names[] = {"dot", "lost", "few"};
+    for (int32_t i = 0; i < 3; i++) snprintf(name[i], sizeof name[i], "%s_%s", names[i], tag);
+    um_val none = um_kattention_real(a, 0), at_x[4], at_y[4], size = um_k_u32(k, PART);
+    um_mem sum = um_kattention_var(a, name[0], none), lost = um_kattention_var(a, name[1], none);
+    um_mem part = um_kattention_var(a, name[2], none);
+    memcpy(at_x, x_place, sizeof at_x);
+    memcpy(at_y, y_place, sizeof at_y);
+    um_val first = um_k_for(k, a->zero, n, size);
+    um_k_set(k, part, none);
+    um_val e = um_k_for(k, first, um_k_min(k, n, um_k_add(k, first, size)), a->one);
+    at_x[3] = at_y[3] = e;
+    /* No fma: of an infinity and a product that does not fit it makes no NaN. */
+    um_val p = um_k_mul(k, um_kattention_load(a, x, at_x), um_kattention_load(a, y, at_y));
+    p = um_k_add(k, um_k_get(k, part), p);
+    um_k_set(k, part, p);
+    um_k_end(k);
+    um_ksum_add(k, sum, lost, um_k_get(k, part));
+    um_k_end(k);
+    return um_ksum_get(k, sum, lost);
+}
+
+um_val um_kattention_bias(const um_kattention *a, const um_kquery *q, um_val j, um_val *seen)
+{
+    um_kernel *k = a->k;
+    if (!um_kattention_has(a, A_BIAS)) return um_kattention_real(a, 0);
+    bool is_mask = a->walk.view[A_BIAS]->dtype == UM_BOOL;
+    um_val place[4] = {q->b, q->h, q->i, j}, none = um_kattention_real(a, 0);
+    um_mem bias = um_kattention_var(a, "bias", none);
+    um_mem in = um_kattention_var(a, "in", *seen);
+    um_k_if(k, *seen);
+    um_val value = um_kattention_load(a, A_BIAS, place);
+    um_val masked = um_kattention_real(a, is_mask ? 0 : -(double)INFINITY);
+    um_k_set(k, in, um_k_ne(k, value, masked));
+    um_k_set(k, bias, is_mask ? none : value);
+    um_k_end(k);
+    *seen = um_k_get(k, in);
+    return um_k_get(k, bias);
+}
+
+um_val um_kattention_score(const um_kattention *a, const um_kquery *q, um_val j, um_val *slope)
+{
+    um_kernel *k = a->k;
+    um_val q_place[4] = {q->b, q->h, q->i, 0}, k_place[4] = {q->b, q->kv_head, j, 0};
+    um_val dot = um_kattention_dot(a, A_Q, q_place, A_K, k_place, a->d, "qk");
+    um_val score = um_k_mul(k, dot, a->scale), one = um_kattention_real(a, 1);
+    if (slope) *slope = one;
+    if (!(a->op->attrs.attention.softcap > 0)) return score;
+    um_val t = um_k_tanh(k, um_k_div(k, score, a->softcap));
+    if (slope) *slope = um_k_sub(k, one, um_k_mul(k, t, t));
+    return um_k_mul(k, a->softcap, t);
+}
+
+/* ---- forward -------------------------------------------------------------------------------- */
+
+/* What a work-group and its invocations keep from tile to tile. */
+typedef struct state {
+    um_mem scores, weights, seen;                      /* shared */
+    um_mem top, total, total_lost, sum, sum_lost, any; /* variables */
+} state;
+
+/* What is taken from scores before exp: the largest, or 0 where that is -inf. */
+static um_val shift_of(const um_kattention *a, um_val top)
+{
+    um_kernel *k = a->k;
+    um_val lowest = um_kattention_real(a, -(double)INFINITY);
+    return um_k_select(k, um_k_eq(k, top, lowest), um_kattention_real(a, 0), top);
+}
+
+static state state_begin(const um_kattention *a, const um_kquery *q)
+{
+    um_kernel *k = a->k;
+    um_val none = um_kattention_real(a, 0), first = um_kattention_real(a, -(double)INFINITY);
+    um_val all = none;
+    if (um_kattention_has(a, A_SINKS)) {
+        first = um_kattention_load(a, A_SINKS, &q->h);
+        all = um_k_exp(k, um_k_sub(k, first, shift_of(a, first)));
+    }
+    return (state){.scores = um_k_shared(k, "scores", a->compute, A_TILE),
+                   .weights = um_k_shared(k, "weights", a->compute, A_TILE),
+                   .seen = um_k_shared(k, "seen", UM_U32, A_TILE),
+                   .top = um_kattention_var(a, "top", first),
+                   .total = um_kattention_var(a, "total", all),
+                   .total_lost = um_kattention_var(a, "total_lost", none),
+                   .sum = um_kattention_var(a, "sum", none),
+                   .sum_lost = um_kattention_var(a, "sum_lost", none),
+                   .any = um_kattention_var(a, "any", a->zero)};
+}
+
+/* This invocation's key. */
+static void score_own(const um_kattention *a, const um_kquery *q, const state *s, um_val local,
+                      um_val j, um_val end)
+{
+    um_kernel *k = a->k;
+    um_val seen = um_k_lt(k, j, end);
+    um_mem score = um_kattention_var(a, "score", um_kattention_real(a, 0));
+    um_val bias = um_kattention_bias(a, q, j, &seen);
+    um_k_if(k, seen);
+    um_k_set(k, score, um_k_add(k, um_kattention_score(a, q, j, NULL), bias));
+    um_k_end(k);
+    um_k_store(k, s->scores, local, um_k_get(k, score));
+    um_k_store(k, s->seen, local, um_k_convert(k, UM_U32, seen));
+}
+
+/* The larger top, under which the tile's weights are, and what is there already shrinks to it. */
+static void weigh(const um_kattention *a, const state *s, um_val local)
+{
+    um_kernel *k = a->k;
+    um_val before = um_k_get(k, s->top);
+    um_val t = um_k_for(k, a->zero, um_k_u32(k, A_TILE), a->one);
+    um_val is_seen = um_k_load(k, s->seen, t);
+    um_k_if(k, um_k_ne(k, is_seen, a->zero));
+    um_k_set(k, s->top, um_kvalue_max(k, um_k_get(k, s->top), um_k_load(k, s->scores, t)));
+    um_k_set(k, s->any, a->one);
+    um_k_end(k);
+    um_k_end(k);
+    um_val shift = shift_of(a, um_k_get(k, s->top));
+    um_val own = um_k_exp(k, um_k_sub(k, um_k_load(k, s->scores, local), shift));
+    is_seen = um_k_ne(k, um_k_load(k, s->seen, local), a->zero);
+    um_k_store(k, s->weights, local,
+               um_k_select(k, is_seen, own, um_kattention_real(a, -1))); /* -1: not seen */
+    um_val less = um_k_exp(k, um_k_sub(k, before, shift));
+    um_val same = um_k_eq(k, before, um_k_get(k, s->top)); /* or all that is there is 0 */
+    same = um_k_or(k, same, um_k_eq(k, before, um_kattention_real(a, -(double)INFINITY)));
+    less = um_k_select(k, same, um_kattention_real(a, 1), less);
+    const um_mem kept[] = {s->total, s->total_lost, s->sum, s->sum_lost};
+    for (int32_t i = 0; i < 4; i++) um_k_set(k, kept[i], um_k_mul(k, um_k_get(k, kept[i]), less));
+}
+
+/* The tile's values, a column an invocation. */
+static void blend(const um_kattention *a, const um_kquery *q, const state *s, um_val first,
+                  um_val column, um_val in)
+{
+    um_kernel *k = a->k;
+    um_val none = um_kattention_real(a, 0);
+    um_mem part = um_kattention_var(a, "part", none), all = um_kattention_var(a, "all", none);
+    um_val t = um_k_for(k, a->zero, um_k_u32(k, A_TILE), a->one);
+    um_val p = um_k_load(k, s->weights, t);
+    um_k_if(k, um_k_not(k, um_k_lt(k, p, none)));
+    um_k_set(k, all, um_k_add(k, um_k_get(k, all), p));
+    um_k_if(k, in);
+    um_val place[4] = {q->b, q->kv_head, um_k_add(k, first, t), column};
+    um_val v = um_kattention_load(a, A_V, place);
+    um_k_set(k, part, um_k_fma(k, p, v, um_k_get(k, part)));
+    um_k_end(k);
+    um_k_end(k);
+    um_k_end(k);
+    um_ksum_add(k, s->total, s->total_lost, um_k_get(k, all));
+    um_ksum_add(k, s->sum, s->sum_lost, um_k_get(k, part));
+}
+
+static void store_results(const um_kattention *a, const um_kquery *q, const state *s, um_val column,
+                          um_val in)
+{
+    um_kernel *k = a->k;
+    const um_kview *out = &a->view[A_OUT], *lse = &a->view[A_LSE];
+    um_val place[4] = {q->b, q->h, q->i, column}, none = um_kattention_real(a, 0);
+    um_val total = um_ksum_get(k, s->total, s->total_lost);
+    um_val y = um_k_div(k, um_ksum_get(k, s->sum, s->sum_lost), total);
+    y = um_k_select(k, um_k_eq(k, um_k_get(k, s->any), a->zero), none, y);
+    um_k_if(k, in);
+    um_val at = um_kview_index(k, out, out->base, 0, 4, place);
+    um_kview_store(k, out, at, um_kvalue_as(k, out->dtype, y));
+    um_k_end(k);
+    if (!um_kattention_has(a, A_LSE)) return;
+    um_val top = um_k_get(k, s->top), off = um_k_sub(k, top, top);
+    um_val log_sum = um_k_add(k, top, um_k_log(k, total));
+    log_sum = um_k_select(k, um_k_eq(k, off, none), log_sum, top);
+    um_k_if(k, um_k_eq(k, column, a->zero));
+    um_kview_store(k, lse, um_kview_index(k, lse, lse->base, 0, 3, place), log_sum);
+    um_k_end(k);
+}
+
+/* The bounds of a query's keys, so that they count as the same in the whole work-group: u32. */
+static void make_uniform(const um_kattention *a, um_val local, um_val *begin, um_val *end)
+{
+    um_kernel *k = a->k;
+    um_mem bounds = um_k_shared(k, "bounds", UM_U32, 2);
+    um_k_if(k, um_k_eq(k, local, a->zero));
+    um_k_store(k, bounds, a->zero, um_k_bitcast(k, UM_U32, 1, *begin));
+    um_k_store(k, bounds, a->one, um_k_bitcast(k, UM_U32, 1, *end));
+    um_k_end(k);
+    *begin = um_k_load_uniform(k, bounds, a->zero);
+    *end = um_k_load_uniform(k, bounds, a->one);
+}
+
+static um_status plan_forward(um_kattention *a)
+{
+    const um_op *op = a->op;
+    const um_view *q_view = &op->in[0];
+    int64_t rows = q_view->shape[0] * q_view->shape[1] * q_view->shape[2];
+    int64_t chunks = UM_MAX(um_ceil_div(op->in[2].shape[3], A_TILE), 1);
+    UM_TRY(um_kattention_begin(a, um_op_name(op->id), rows * chunks));
+    um_kernel *k = a->k;
+    um_kattention_declare(a,
+                          UM_BIT(A_Q) | UM_BIT(A_K) | UM_BIT(A_V) | UM_BIT(A_BIAS) |
+                              UM_BIT(A_SINKS) | UM_BIT(A_OUT) | UM_BIT(A_LSE),
+                          NULL);
+    um_val groups = um_klaunch_scalar(k, a->launch, "groups", (uint32_t)(rows * chunks));
+    um_val across = um_klaunch_scalar(k, a->launch, "chunks", (uint32_t)chunks);
+    um_val number = um_klaunch_group_number(k), local = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+    um_val tile = um_k_u32(k, A_TILE);
+    um_k_if(k, um_k_lt(k, number, groups));
+    um_kquery q = um_kattention_query(a, um_k_div(k, number, across));
+    um_val column = um_k_add(k, um_k_mul(k, um_k_rem(k, number, across), tile), local);
+    um_val in = um_k_lt(k, column, a->dv), begin = q.begin, end = q.end;
+    make_uniform(a, local, &begin, &end);
+    state s = state_begin(a, &q);
+    um_val first = um_k_for(k, begin, end, tile);
+    score_own(a, &q, &s, local, um_k_add(k, first, local), end);
+    um_k_barrier(k);
+    weigh(a, &s, local);
+    um_k_barrier(k);
+    blend(a, &q, &s, first, column, in);
+    um_k_end(k);
+    store_results(a, &q, &s, column, in);
+    um_k_end(k);
+    return um_kernel_finish(k);
+}
+
+/* ---- the family ----------------------------------------------------------------------------- */
+
+bool um_kattention_supports(const um_op *op, char *why, size_t why_size)
+{
+    if (op->id == UM_OP_ATTENTION) return um_kattention_fits(op, why, why_size);
+    if (why_size > 0) snprintf(why, why_size, "%s: no kernel in the library", um_op_name(op->id));
+    return false;
+}
+
+um_status um_kattention_plan(const um_op *op, um_kplan *plan)
+{
+    um_kattention a = um_kattention_of(op, plan);
+    plan->scratch_bytes = um_kattention_length_bytes(&a);
+    UM_TRY(um_kattention_plan_lengths(&a));
+    return plan_forward(&a);
+}
