@@ -90,6 +90,24 @@ static void put_module(const um_text *words, int32_t kind)
     CHECK(fclose(f) == 0);
 }
 
+/* Helpers are defined before they are called: what is called first stands at the begin of a line
+ * that is not indented. */
+static void check_helpers(const char *text, const char *what, int32_t kind)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.";
+    for (const char *at = text; (at = strstr(at, "um_")); at++) {
+        char name[64];
+        size_t size = strspn(at, letters);
+        bool is_call = at[size] == '(' && (at == text || !strchr(letters, at[-1]));
+        if (!is_call) continue;
+        snprintf(name, sizeof name, "%.*s(", (int)size, at);
+        const char *first = strstr(text, name);
+        while (first > text && first[-1] != '\n') first--;
+        CHECK_MSG(*first != ' ', "%s for %s: nothing defines %s)", what, kind_name(kind), name);
+    }
+}
+
 static um_status lower_and_render(const um_kernel *k, int32_t kind, int32_t least, um_text *out)
 {
     uint32_t types = least ? 0 : UINT32_MAX, size = least ? 0 : 32;
@@ -120,6 +138,7 @@ static void try_kernel(const um_kernel *k, const char *what)
                 all.good[least][kind]++;
             else if (refusal >= 0)
                 all.refused[least][kind][refusal]++;
+            if (status == UM_OK && kind < VULKAN) check_helpers(out.data, what, kind);
             if (status == UM_OK && folder && kind >= VULKAN) put_module(&out, kind);
             um_text_release(&out);
         }

@@ -1,13 +1,24 @@
 #include <metal_stdlib>
 using namespace metal;
+template <class T, class S> inline T um_whole(S x, S low, S high, T least, T most)
+{
+    return x != x ? (T)0 : x <= low ? least : x >= high ? most : (T)x;
+}
 inline int um_i32_of_f32(float x)
 {
-    return x != x ? 0 : x <= -2147483648.0f ? -2147483647 - 1
-                      : x >= 2147483648.0f ? 2147483647 : (int)x;
+    return um_whole<int>(x, -2147483648.0f, 2147483648.0f, -2147483647 - 1, 2147483647);
 }
 inline uint um_u32_of_f32(float x)
 {
-    return !(x > 0.0f) ? 0u : x >= 4294967296.0f ? 4294967295u : (uint)x;
+    return um_whole<uint>(x, 0.0f, 4294967296.0f, 0u, 4294967295u);
+}
+inline long um_i64_of_f32(float x)
+{
+    return um_whole<long>(x, -9223372036854775808.0f, 9223372036854775808.0f, -9223372036854775807l - 1, 9223372036854775807l);
+}
+inline ulong um_u64_of_f32(float x)
+{
+    return um_whole<ulong>(x, 0.0f, 18446744073709551616.0f, 0ul, 18446744073709551615ul);
 }
 inline int um_dot4_i8(int a, int b, int c)
 {
