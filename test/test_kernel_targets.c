@@ -61,7 +61,7 @@ static bool wants_f16(const um_text *words)
  * them by their names alone. */
 static bool is_new(const um_text *words, int32_t kind)
 {
-    static uint64_t seen[1 << 13];
+    static uint64_t seen[1 << 14];
     static int32_t count;
     uint64_t hash = 0xcbf29ce484222325u + (uint64_t)kind;
     for (int64_t i = 0; i < words->size; i++)
