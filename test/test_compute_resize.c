@@ -74,6 +74,19 @@ static void rules(void)
     CHECK_OK(um_resize_backward(stream, NULL, &none, &none));
 }
 
+/* The gradient of an empty y is 0, and its pointer may be NULL. */
+static void empty(void)
+{
+    tensor dx = tensor_make(DIMS(1, 1, 4));
+    um_view dy;
+    CHECK_OK(um_view_make(0, UM_F64, DIMS(1, 1, 0), &dy));
+    tensor_spoil(&dx);
+    CHECK_OK(um_resize_backward(stream, NULL, &dy, &dx.view));
+    tensor_read(&dx);
+    for (int64_t i = 0; i < dx.count; i++) CHECK(dx.value[i] == 0);
+    tensor_free(&dx);
+}
+
 /* ---- gradients, threads -----------------------------------------------------------------------
  */
 
@@ -151,6 +164,7 @@ int main(void)
     open_device();
     TEST(values);
     TEST(rules);
+    TEST(empty);
     TEST(gradients);
     TEST(same_bits);
     close_device();

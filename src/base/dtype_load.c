@@ -217,6 +217,7 @@ void um_load(um_class c, void *dst, um_dtype dtype, const void *src, int64_t fir
 {
     int32_t bits = um_dtype_bits(dtype);
     bool packed = stride == 1 && bits >= 8;
+    if (n == 0) return; /* src may be NULL then, which memcpy must not get */
     if (packed && um_dtype_class(dtype) == c) {
         decode(dtype, dst, (const char *)src + first * (bits / 8), n);
         return;
