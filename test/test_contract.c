@@ -401,6 +401,34 @@ static void test_stride_zero_input(void)
     face_close(&g);
 }
 
+/* Where no element uses a stride it may be anything: an axis of one place, an empty view. */
+static void test_unused_strides(void)
+{
+    static const int64_t strides[] = {INT64_MIN, INT64_MAX};
+    face g = face_open();
+    um_view x = face_put(&g, UM_F32, SHAPE(1, 3), (float[]){3, 1, 2}), shut = x;
+    um_view one = face_put(&g, UM_F32, SHAPE(3), NULL), y = face_put(&g, UM_F32, SHAPE(1, 3), NULL);
+    um_view none = face_put(&g, UM_F32, SHAPE(0, 4, 3), NULL);
+    for (int i = 0; i < 2; i++) {
+        x.stride[0] = shut.stride[0] = none.stride[0] = none.stride[1] = strides[i];
+        shut.stride[1] = strides[1 - i];
+        shut.shape[1] = 1;
+        y.shape[1] = 3;
+        CHECK_OK(um_reduce_view(g.stream, UM_OP_SUM, UM_AXIS(0), 0, &x, &one));
+        CHECK(face_holds(&g, &one, (float[]){3, 1, 2}));
+        CHECK_OK(um_scan_view(g.stream, UM_OP_CUMSUM, 0, &x, &y));
+        CHECK(face_holds(&g, &y, (float[]){3, 1, 2}));
+        CHECK_OK(um_softmax_forward(g.stream, 0, &x, &y));
+        CHECK(face_holds(&g, &y, (float[]){1, 1, 1}));
+        CHECK_OK(um_reduce_view(g.stream, UM_OP_SUM, UM_AXIS(0) | UM_AXIS(1), 0, &none, &one));
+        CHECK(face_holds(&g, &one, (float[]){0, 0, 0}));
+        y.shape[1] = 1;
+        CHECK_OK(um_sort_view(g.stream, 1, false, &shut, &y, NULL));
+        CHECK(face_holds(&g, &y, (float[]){3}));
+    }
+    face_close(&g);
+}
+
 /* An op that fails on the device leaves an error that stays until it is cleared, and hurts nothing.
  */
 static void test_index_out_of_range_on_the_device(void)
@@ -432,6 +460,7 @@ int main(void)
     TEST(test_softmax_of_infinities);
     TEST(test_reductions_of_nothing);
     TEST(test_stride_zero_input);
+    TEST(test_unused_strides);
     TEST(test_index_out_of_range_on_the_device);
     return TEST_RESULT();
 }

@@ -45,10 +45,25 @@ um_status um_cpu_queued_bytes(const um_op *op, size_t *bytes)
                            um_op_name(op->id));
 }
 
+/* Strides that no element uses may be anything, and kernels calculate with them: 0 where that could
+ * overflow. */
+static void drop_unused_strides(um_view *view)
+{
+    enum { HARMLESS = 1 << 24 };
+    bool empty = false;
+    for (int32_t i = 0; i < view->rank; i++) empty |= view->shape[i] == 0;
+    for (int32_t i = 0; i < view->rank; i++) {
+        bool large = view->stride[i] > HARMLESS || view->stride[i] < -HARMLESS;
+        if (empty || (large && view->shape[i] == 1)) view->stride[i] = 0;
+    }
+}
+
 void um_cpu_queued_copy(um_cpu_queued *queued, const um_op *op)
 {
     queued->run = um_cpu_kernel_find(op->id)->run;
     memcpy(&queued->op, op, op_bytes(op));
+    for (int32_t i = 0; i < op->in_count; i++) drop_unused_strides(&queued->op.in[i]);
+    for (int32_t i = 0; i < op->out_count; i++) drop_unused_strides(&queued->op.out[i]);
     if (op->id != UM_OP_MAP) return;
     uint8_t *copy = (uint8_t *)&queued->op + op_bytes(op);
     memcpy(copy, op->attrs.program, program_bytes(op));
