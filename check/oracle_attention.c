@@ -206,8 +206,8 @@ static um_expect blend(const query *at, int64_t i, long double sum, double mean_
     bound = fmin(bound, 2 * largest);
     if (n > 0) expect.want = um_total_get(&total);
     if (n > 0) expect.bound = bound + tiny;
-    bool overflows = at->overflows || largest * (double)n > um_oracle_max(at->work);
-    if (overflows) expect.judge = UM_JUDGE_LOOSE;
+    if (largest * (double)n > um_oracle_max(at->work)) expect.judge = UM_JUDGE_LOOSE;
+    if (at->overflows) expect.judge = UM_JUDGE_ANY; /* a score of -inf drops its key */
     return expect;
 }
 
@@ -217,7 +217,7 @@ static um_expect log_sum(const query *at, long double top, long double sum, doub
     um_expect expect = um_expect_near(top, 0);
     int64_t n = 1;
     for (int64_t j = 0; j < at->s.keys; j++) n += at->keys[j].visible;
-    if (at->overflows) expect.judge = UM_JUDGE_LOOSE;
+    if (at->overflows) expect.judge = UM_JUDGE_ANY;
     if (!isfinite(top)) return expect;
     long double log = logl(sum);
     expect.want = top + log;
