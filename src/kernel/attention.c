@@ -238,9 +238,8 @@ um_val um_kattention_dot(const um_kattention *a, int32_t x, const um_val *x_plac
     um_k_set(k, part, none);
     um_val e = um_k_for(k, first, um_k_min(k, n, um_k_add(k, first, size)), a->one);
     at_x[3] = at_y[3] = e;
-    /* No fma: of an infinity and a product that does not fit it makes no NaN. */
-    um_val p = um_k_mul(k, um_kattention_load(a, x, at_x), um_kattention_load(a, y, at_y));
-    p = um_k_add(k, um_k_get(k, part), p);
+    um_val p = um_k_fma(k, um_kattention_load(a, x, at_x), um_kattention_load(a, y, at_y),
+                        um_k_get(k, part));
     um_k_set(k, part, p);
     um_k_end(k);
     um_ksum_add(k, sum, lost, um_k_get(k, part));
@@ -451,12 +450,12 @@ static um_status plan_forward(um_kattention *a)
 bool um_kattention_supports(const um_op *op, char *why, size_t why_size)
 {
     if (op->id == UM_OP_ATTENTION) return um_kattention_fits(op, why, why_size);
-    if (why_size > 0) snprintf(why, why_size, "%s: no kernel in the library", um_op_name(op->id));
-    return false;
+    return um_kattention_grad_supports(op, why, why_size);
 }
 
 um_status um_kattention_plan(const um_op *op, um_kplan *plan)
 {
+    if (op->id != UM_OP_ATTENTION) return um_kattention_grad_plan(op, plan);
     um_kattention a = um_kattention_of(op, plan);
     plan->scratch_bytes = um_kattention_length_bytes(&a);
     UM_TRY(um_kattention_plan_lengths(&a));

@@ -55,4 +55,8 @@ um_val um_kattention_score(const um_kattention *a, const um_kquery *q, um_val j,
 um_val um_kattention_real(const um_kattention *a, double value);
 um_mem um_kattention_var(const um_kattention *a, const char *name, um_val value);
 
+/* attention_grad.c */
+bool um_kattention_grad_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kattention_grad_plan(const um_op *op, um_kplan *plan);
+
 #endif

@@ -9,7 +9,7 @@
  *   product.c   sums of products, and what has them: matmul.c, conv.c
  *   pool.c      pooling; resize.c the same for resizing
  *   lines.c     what goes line by line (lines.h): softmax.c, norm.c; and rope.c
- *   attention.c attention
+ *   attention.c attention; attention_grad.c its gradients
  *   quant.c     affine quantization; random.c random numbers and dropout
  *   index.c     what reads or writes through indices
  *
@@ -42,7 +42,7 @@ typedef struct um_klaunch {
     uint32_t scalar[UM_K_MAX_SCALARS];
 } um_klaunch;
 
-enum { UM_KPLAN_LAUNCHES = 4, UM_KFAULT_BYTES = 16 };
+enum { UM_KPLAN_LAUNCHES = 8, UM_KFAULT_BYTES = 16 };
 
 typedef struct um_kplan {
     um_klaunch launch[UM_KPLAN_LAUNCHES];
