@@ -234,6 +234,7 @@ static void test_chains(void)
     CHECK_OK(um_fallback_chain(NULL, &one, 1, &count));
     CHECK(count == 4 && one.ordinal == 1);
     CHECK_OK(um_fallback_chain(NULL, NULL, 0, &count));
+    CHECK_FAILS(um_fallback_chain(NULL, &one, -1, &count), UM_INVALID_ARGUMENT, "room for -1");
 }
 
 static void test_priorities(void)
@@ -349,6 +350,9 @@ static void test_refusals(void)
     CHECK_FAILS(um_open_request(&r, &device), UM_NOT_FOUND, "no layer \"cuda\"");
     r.features = 1u << 20;
     CHECK_FAILS(um_open_request(&r, &device), UM_INVALID_ARGUMENT, "no feature bit 20");
+    r = request_of(0, false, 0);
+    r.reserved = 1; /* what a later header may have made of it */
+    CHECK_FAILS(um_open_request(&r, &device), UM_INVALID_ARGUMENT, "reserved is 1");
     r = (um_request){0};
     CHECK_FAILS(um_open_request(&r, &device), UM_INVALID_ARGUMENT, "struct_size");
     /* A longer request of a later header, and a shorter one of an earlier. */

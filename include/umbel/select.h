@@ -43,8 +43,8 @@ typedef struct um_request {
  * more memory. The CPU comes last, unless um_set_device_priority names it. Never among them, but by
  * pin: null, and a driver that computes on the CPU, unless its kind is named there. request NULL
  * asks for nothing. *count is how many there are; the first `capacity` of them are written.
- * INVALID_ARGUMENT: a NULL, a request whose struct_size is not set or that has fields this library
- * does not know. NOT_FOUND: the pin is no device. */
+ * INVALID_ARGUMENT: a NULL, a capacity below 0, a request whose struct_size is not set or that has
+ * fields this library does not know. NOT_FOUND: the pin is no device. */
 UM_API UM_MUST_CHECK um_status um_fallback_chain(const um_request *request, um_device_ref *list,
                                                  int32_t capacity, int32_t *count);
 

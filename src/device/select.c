@@ -109,6 +109,10 @@ static um_status copy_request(const um_request *request, um_request *out)
                        sizeof *out);
     }
     memcpy(out, request, UM_MIN(size, sizeof *out));
+    if (out->reserved != 0) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_request: reserved is %d, wanted 0",
+                       (int)out->reserved);
+    }
     for (uint32_t bit = 0; bit < 32; bit++) {
         if (!(out->features >> bit & 1u) || um_feature_name(1u << bit)) continue;
         return UM_FAIL(UM_INVALID_ARGUMENT, "um_request: there is no feature bit %u", bit);
@@ -313,6 +317,10 @@ um_status um_fallback_chain(const um_request *request, um_device_ref *list, int3
                        count ? "list" : "count");
     }
     *count = 0;
+    if (capacity < 0) {
+        return UM_FAIL(UM_INVALID_ARGUMENT, "um_fallback_chain: room for %d devices",
+                       (int)capacity);
+    }
     UM_TRY(look_at_request(request, &w));
     return choose(&w, false, list, capacity, count);
 }
