@@ -21,6 +21,9 @@ static const family *family_of(const um_op *op)
     static const family quant = {um_kquant_supports, um_kquant_plan};
     static const family random = {um_krandom_supports, um_krandom_plan};
     static const family index = {um_kindex_supports, um_kindex_plan};
+    static const family nonzero = {um_knonzero_supports, um_knonzero_plan};
+    static const family sort = {um_ksort_supports, um_ksort_plan};
+    static const family scan = {um_kscan_supports, um_kscan_plan};
     const um_op_row *row = um_op_get_row(op->id);
     if (row->family == UM_FAMILY_MAP) return &map;
     if (row->family == UM_FAMILY_MOVE) return &map;
@@ -32,8 +35,11 @@ static const family *family_of(const um_op *op)
     if (row->family == UM_FAMILY_NORM) return &norm;
     if (row->family == UM_FAMILY_ATTENTION) return &attention;
     if (op->id == UM_OP_QUANTIZE || op->id == UM_OP_DEQUANTIZE) return &quant;
-    if (row->family == UM_FAMILY_INDEX && op->id != UM_OP_NONZERO) return &index;
-    if (row->family == UM_FAMILY_RANDOM && op->id != UM_OP_RANDOM_PERMUTATION) return &random;
+    if (op->id == UM_OP_NONZERO) return &nonzero;
+    if (row->family == UM_FAMILY_INDEX) return &index;
+    if (row->family == UM_FAMILY_SORT) return &sort;
+    if (op->id >= UM_OP_CUMSUM && op->id <= UM_OP_CUMMAX) return &scan;
+    if (row->family == UM_FAMILY_RANDOM) return &random;
     return NULL;
 }
 

@@ -11,7 +11,8 @@
  *   lines.c     what goes line by line (lines.h): softmax.c, norm.c; and rope.c
  *   attention.c attention; attention_grad.c its gradients
  *   quant.c     affine quantization; random.c random numbers and dropout
- *   index.c     what reads or writes through indices
+ *   index.c     what reads or writes through indices; nonzero.c where elements are not 0
+ *   sort.c      order by keys; scan.c running sums, products, maxima
  *
  * An op becomes a plan: one launch or more, in order. A launch has a kernel, whose text depends on
  * the op, dtypes and the number of axes but not on sizes, and its arguments: ranges of memory, in
@@ -201,6 +202,24 @@ typedef struct um_kproduct {
 /* Appends a launch or two to the plan, and takes its scratch memory. */
 um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *p);
 
+/* ---- order (sort.c) ------------------------------------------------------------------------- */
+
+/* Lines of keys in the plan's scratch memory, of one u32 or two, low first. */
+typedef struct um_korder {
+    int64_t count, length; /* of all keys; of a line */
+    int32_t words;
+    void *ctx;
+    void (*declare)(void *ctx, um_kernel *k, um_klaunch *launch);
+    /* Key e, which is number i of its line, is number `rank` of the line in order; equal keys stay
+     * in theirs. */
+    void (*put)(void *ctx, um_kernel *k, um_val e, um_val i, um_val rank);
+} um_korder;
+bool um_korder_fits(const um_op *op, int64_t count, char *why, size_t why_size);
+um_mem um_korder_declare(um_kernel *k, um_klaunch *launch, const um_korder *o);
+void um_korder_store(um_kernel *k, um_mem keys, int32_t words, um_val e, const um_val *key);
+/* Appends the launch after that which stores the keys, and takes the plan's scratch memory. */
+um_status um_korder_plan(const char *name, um_kplan *plan, const um_korder *o);
+
 /* ---- families ------------------------------------------------------------------------------- */
 
 bool um_kmap_supports(const um_op *op, char *why, size_t why_size);
@@ -225,5 +244,11 @@ bool um_krandom_supports(const um_op *op, char *why, size_t why_size);
 um_status um_krandom_plan(const um_op *op, um_kplan *plan);
 bool um_kindex_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kindex_plan(const um_op *op, um_kplan *plan);
+bool um_knonzero_supports(const um_op *op, char *why, size_t why_size);
+um_status um_knonzero_plan(const um_op *op, um_kplan *plan);
+bool um_ksort_supports(const um_op *op, char *why, size_t why_size);
+um_status um_ksort_plan(const um_op *op, um_kplan *plan);
+bool um_kscan_supports(const um_op *op, char *why, size_t why_size);
+um_status um_kscan_plan(const um_op *op, um_kplan *plan);
 
 #endif

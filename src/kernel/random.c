@@ -31,7 +31,9 @@ bool um_krandom_supports(const um_op *op, char *why, size_t why_size)
 {
     for (int32_t i = 0; i < op->out_count; i++)
         if (!um_kwalk_fits(&op->out[i], why, why_size)) return false;
-    return op->in_count == 0 || um_kwalk_fits(&op->in[0], why, why_size);
+    if (op->in_count > 0 && !um_kwalk_fits(&op->in[0], why, why_size)) return false;
+    if (op->id != UM_OP_RANDOM_PERMUTATION) return true;
+    return um_korder_fits(op, um_view_count(&op->out[0]), why, why_size);
 }
 
 /* ---- words ---------------------------------------------------------------------------------- */
@@ -236,6 +238,50 @@ static void declare_numbers(draw *d)
     d->number[3] = declare_number(d, 3, compute, is_f32 ? b - (double)(float)b : 0);
 }
 
+/* ---- permutation: numbers in the order of wide words ----------------------------------------- */
+
+static void declare_numbered(void *ctx, um_kernel *k, um_klaunch *launch)
+{
+    draw *d = ctx;
+    const um_view *out = &d->op->out[0];
+    um_kwalk w = um_kwalk_apart(1, &out);
+    d->view[0] = um_kview_declare(k, launch, &w, 0, UM_K_WRITE, UM_KSTORE_PLAIN);
+}
+
+static void put_number(void *ctx, um_kernel *k, um_val e, um_val i, um_val rank)
+{
+    const draw *d = ctx;
+    const um_kview *out = &d->view[0];
+    (void)e;
+    um_val to = um_kview_index(k, out, out->base, 0, 1, &rank);
+    um_kview_store(k, out, to, um_kvalue_as(k, d->dtype, i));
+}
+
+static um_status plan_permutation(const um_op *op, um_kplan *plan)
+{
+    enum { PER = WORDS / 2 };
+    um_klaunch *launch = &plan->launch[plan->launch_count++];
+    int64_t count = um_view_count(&op->out[0]);
+    draw d = {.op = op, .launch = launch, .dtype = op->out[0].dtype};
+    um_korder o = {count, count, 2, &d, declare_numbered, put_number};
+    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = "random_keys", .group_size = {UM_KGROUP}},
+                            &launch->kernel));
+    um_kernel *k = d.k = launch->kernel;
+    um_klaunch_groups(launch, um_ceil_div(um_ceil_div(count, PER), UM_KGROUP));
+    um_val keys = um_klaunch_scalar(k, launch, "count", (uint32_t)count);
+    um_mem mem = um_korder_declare(k, launch, &o);
+    um_val call = um_klaunch_number(k), first = um_k_mul(k, call, um_k_u32(k, PER));
+    draw_words(&d, call);
+    for (int32_t j = 0; j < PER; j++) {
+        um_val e = um_k_add(k, first, um_k_u32(k, (uint32_t)j));
+        um_k_if(k, um_k_lt(k, e, keys));
+        um_korder_store(k, mem, 2, e, &d.word[2 * j]);
+        um_k_end(k);
+    }
+    UM_TRY(um_kernel_finish(k));
+    return um_korder_plan(um_op_name(op->id), plan, &o);
+}
+
 /* ---- elements ------------------------------------------------------------------------------- */
 
 static um_val is_hit(const draw *d, int32_t j)
@@ -307,6 +353,7 @@ static void declare(draw *d)
 
 um_status um_krandom_plan(const um_op *op, um_kplan *plan)
 {
+    if (op->id == UM_OP_RANDOM_PERMUTATION) return plan_permutation(op, plan);
     um_klaunch *launch = &plan->launch[plan->launch_count++];
     draw d = {.op = op, .launch = launch, .dtype = op->out[0].dtype};
     d.wide = um_dtype_bits(d.dtype) == 64 && !is_hit_op(op);
