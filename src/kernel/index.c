@@ -6,6 +6,7 @@
 
 #include "ir/math.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* How an op's indices lie to its table: those axes of the table that indices name (parts), in
@@ -89,11 +90,7 @@ bool um_kindex_supports(const um_op *op, char *why, size_t why_size)
     bool fits = um_kwalk_fits(&op->out[0], why, why_size);
     for (int32_t i = 0; fits && i < op->in_count; i++)
         fits = um_kwalk_fits(&op->in[i], why, why_size);
-    bool multiplies = (op->id == UM_OP_SCATTER || op->id == UM_OP_SCATTER_ND) &&
-                      op->attrs.index.mode == UM_SCATTER_MUL;
-    if (!fits || !multiplies || op->in[0].dtype != UM_F32) return fits;
-    if (why_size > 0) snprintf(why, why_size, "%s: no kernel multiplies f32", um_op_name(op->id));
-    return false;
+    return fits;
 }
 
 /* ---- indices -------------------------------------------------------------------------------- */
@@ -296,7 +293,8 @@ typedef struct scatter {
     um_val size[UM_MAX_RANK], place[UM_MAX_RANK];
     um_val update_size[UM_MAX_RANK], update_count;
     um_mem met, sum, lost;
-    um_mem scale; /* of f32 that is added up: what sum and lost are too small by */
+    um_mem scale;    /* of f32 that is added up: what sum and lost are too small by */
+    um_mem exponent; /* of f32 that is multiplied, i32: sum and lost are to be times 2^this */
 } scatter;
 
 /* The kept axes, then the updates', as few as there can be. */
@@ -383,10 +381,81 @@ static void add_scaled(const scatter *s, um_val v)
     um_ksum_add(k, s->sum, s->lost, um_k_mul(k, v, um_k_get(k, s->scale)));
 }
 
+/* v = m 2^e of f32, m with the sign and within 1 .. 2; 0, infinities and NaN with e = 0. */
+static um_val split(um_kernel *k, um_val v, um_val *e)
+{
+    um_val tiny = um_k_lt(k, um_k_abs(k, v), um_k_f32(k, 0x1p-126f));
+    um_val w = um_k_mul(k, v, um_k_select(k, tiny, um_k_f32(k, 0x1p64f), um_k_f32(k, 1)));
+    um_val bits = um_k_bitcast(k, UM_U32, 1, w), zero = um_k_i32(k, 0);
+    um_val field = um_k_and(k, um_k_shr(k, bits, um_k_u32(k, 23)), um_k_u32(k, 255));
+    um_val normal = um_k_lt(k, um_k_sub(k, field, um_k_u32(k, 1)), um_k_u32(k, 254));
+    um_val m = um_k_or(k, um_k_and(k, bits, um_k_u32(k, 0x807fffffu)), um_k_u32(k, 0x3f800000u));
+    um_val bias = um_k_select(k, tiny, um_k_i32(k, 127 + 64), um_k_i32(k, 127));
+    *e = um_k_sub(k, um_k_bitcast(k, UM_I32, 1, field), bias);
+    *e = um_k_select(k, normal, *e, zero);
+    return um_k_select(k, normal, um_k_bitcast(k, UM_F32, 1, m), v);
+}
+
+/* In two parts, with an exponent that f64 would have. */
+static void multiply(const scatter *s, um_val v)
+{
+    um_kernel *k = s->x->k;
+    um_val by, lost, m = split(k, v, &by), two = um_k_f32(k, 2), far = um_k_i32(k, 1 << 28);
+    um_val p = um_k_product(k, um_k_get(k, s->sum), m, &lost), size = um_k_abs(k, p);
+    lost = um_k_add(k, um_k_mul(k, um_k_get(k, s->lost), m), lost);
+    um_val half = um_k_and(k, um_k_ge(k, size, two), um_k_le(k, size, um_k_f32(k, 4)));
+    um_val scale = um_k_select(k, half, um_k_f32(k, 0.5f), um_k_f32(k, 1));
+    um_val e = um_k_add(k, um_k_get(k, s->exponent), by);
+    e = um_k_add(k, e, um_k_bitcast(k, UM_I32, 1, um_k_convert(k, UM_U32, half)));
+    um_k_set(k, s->exponent, um_k_max(k, um_k_min(k, e, far), um_k_neg(k, far)));
+    um_k_set(k, s->sum, um_k_mul(k, p, scale));
+    um_k_set(k, s->lost, um_k_mul(k, lost, scale));
+}
+
+/* (sum + lost) 2^exponent as f32, rounded once: to nearest, or to odd for a narrower float. */
+static um_val product_of(const scatter *s)
+{
+    um_kernel *k = s->x->k;
+    um_val one = um_k_u32(k, 1), none = um_k_u32(k, 0), zero = um_k_f32(k, 0), more;
+    um_val sum = um_k_get(k, s->sum), lost = um_k_get(k, s->lost);
+    um_val some = um_k_lt(k, um_k_abs(k, lost), um_k_f32(k, 1)); /* not of infinities, NaN */
+    lost = um_k_select(k, some, lost, zero);
+    um_val whole = um_k_select(k, some, um_k_add(k, sum, lost), sum);
+    um_val rest = um_k_select(k, some, um_k_sub(k, lost, um_k_sub(k, whole, sum)), zero);
+    um_val m = um_k_bitcast(k, UM_U32, 1, split(k, whole, &more));
+    um_val e = um_k_add(k, um_k_get(k, s->exponent), more);
+    /* 24 bits, 6 more, of which the last says that there is a rest. */
+    um_val digits = um_k_or(k, um_k_and(k, m, um_k_u32(k, 0x7fffff)), um_k_u32(k, 0x800000));
+    digits = um_k_shl(k, digits, um_k_u32(k, 6));
+    um_val away = um_k_eq(k, um_k_lt(k, rest, zero), um_k_lt(k, whole, zero));
+    um_val last = um_k_select(k, away, one, um_k_u32(k, UINT32_MAX));
+    last = um_k_select(k, um_k_eq(k, rest, zero), none, last);
+    digits = um_k_add(k, digits, last);
+    /* Below 2^-126 there are fewer; what rounding carries goes into the exponent. */
+    um_val cut = um_k_sub(k, um_k_i32(k, -120), e);
+    cut = um_k_max(k, um_k_min(k, cut, um_k_i32(k, 31)), um_k_i32(k, 6));
+    cut = um_k_bitcast(k, UM_U32, 1, cut);
+    um_val q = um_k_shr(k, digits, cut), off = um_k_sub(k, digits, um_k_shl(k, q, cut));
+    um_val half = um_k_shl(k, one, um_k_sub(k, cut, one)), odd = um_k_and(k, q, one);
+    um_val up = um_k_gt(k, um_k_add(k, off, odd), half); /* a tie: to even */
+    if (um_dtype_bits(s->x->dtype) < 32)
+        q = um_k_or(k, q, um_k_convert(k, UM_U32, um_k_ne(k, off, none)));
+    else
+        q = um_k_add(k, q, um_k_convert(k, UM_U32, up));
+    um_val high = um_k_max(k, um_k_add(k, um_k_min(k, e, um_k_i32(k, 128)), um_k_i32(k, 126)),
+                           um_k_i32(k, 0));
+    high = um_k_shl(k, um_k_bitcast(k, UM_U32, 1, high), um_k_u32(k, 23));
+    um_val bits = um_k_min(k, um_k_add(k, q, high), um_k_u32(k, 0x7f800000u));
+    bits = um_k_or(k, bits, um_k_and(k, m, um_k_u32(k, 0x80000000u)));
+    um_val size = um_k_abs(k, whole), good = um_k_lt(k, size, um_k_f32(k, INFINITY));
+    good = um_k_and(k, good, um_k_gt(k, size, zero));
+    return um_k_select(k, good, um_k_bitcast(k, UM_F32, 1, bits), whole);
+}
+
 static void meet(const scatter *s, um_val v)
 {
     um_kernel *k = s->x->k;
-    um_val y = um_k_get(k, s->sum), lost;
+    um_val y = um_k_get(k, s->sum);
     switch (s->mode) {
     case UM_SCATTER_ADD:
         if (s->scale)
@@ -397,12 +466,10 @@ static void meet(const scatter *s, um_val v)
     case UM_SCATTER_MIN: um_k_set(k, s->sum, um_kvalue_min(k, y, v)); break;
     case UM_SCATTER_MAX: um_k_set(k, s->sum, um_kvalue_max(k, y, v)); break;
     default:
-        if (!s->lost || s->x->compute == UM_F64) {
+        if (s->exponent)
+            multiply(s, v);
+        else
             um_k_set(k, s->sum, um_k_mul(k, y, v));
-            break;
-        }
-        um_k_set(k, s->sum, um_k_product(k, y, v, &lost));
-        um_k_set(k, s->lost, um_k_add(k, um_k_mul(k, um_k_get(k, s->lost), v), lost));
     }
 }
 
@@ -460,7 +527,9 @@ static um_val result_of(const scatter *s)
     um_kernel *k = s->x->k;
     um_val y = um_k_get(k, s->sum);
     if (s->mode == UM_SCATTER_ASSIGN) return um_kview_load(k, &s->values, y);
-    if (s->lost) {
+    if (s->exponent) {
+        y = product_of(s);
+    } else if (s->lost) {
         um_val zero = um_kvalue_number(k, s->x->compute, 0), lost = um_k_get(k, s->lost);
         um_val some = um_k_gt(k, um_k_abs(k, lost), zero);
         bool narrow = um_dtype_bits(s->x->dtype) < 32;
@@ -498,6 +567,12 @@ static void make_element(scatter *s)
         um_val scale = um_k_select(k, large, um_k_f32(k, 0x1p-64f), um_k_f32(k, 1));
         um_k_set(k, s->scale, scale);
         um_k_set(k, s->sum, um_k_mul(k, y, scale));
+    }
+    if (s->mode == UM_SCATTER_MUL && x->compute == UM_F32) {
+        um_val e, m = split(k, um_k_get(k, s->sum), &e);
+        s->exponent = um_k_var(k, "exponent", UM_I32, 1);
+        um_k_set(k, s->sum, m);
+        um_k_set(k, s->exponent, e);
     }
     um_k_if(k, is_inside(s));
     meet_updates(s);
