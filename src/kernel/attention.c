@@ -213,6 +213,19 @@ um_kquery um_kattention_query(const um_kattention *a, um_val row)
     return q;
 }
 
+void um_kattention_bounds(const um_kattention *a, const um_kquery *q, um_val local, um_val *begin,
+                          um_val *end)
+{
+    um_kernel *k = a->k;
+    um_mem bounds = um_k_shared(k, "bounds", UM_U32, 2);
+    um_k_if(k, um_k_eq(k, local, a->zero));
+    um_k_store(k, bounds, a->zero, um_k_bitcast(k, UM_U32, 1, q->begin));
+    um_k_store(k, bounds, a->one, um_k_bitcast(k, UM_U32, 1, q->end));
+    um_k_end(k);
+    *begin = um_k_load_uniform(k, bounds, a->zero);
+    *end = um_k_load_uniform(k, bounds, a->one);
+}
+
 um_val um_kattention_load(const um_kattention *a, int32_t view, const um_val *place)
 {
     const um_kview *v = &a->view[view];
@@ -398,19 +411,6 @@ static void store_results(const um_kattention *a, const um_kquery *q, const stat
     um_k_end(k);
 }
 
-/* The bounds of a query's keys, so that they count as the same in the whole work-group: u32. */
-static void make_uniform(const um_kattention *a, um_val local, um_val *begin, um_val *end)
-{
-    um_kernel *k = a->k;
-    um_mem bounds = um_k_shared(k, "bounds", UM_U32, 2);
-    um_k_if(k, um_k_eq(k, local, a->zero));
-    um_k_store(k, bounds, a->zero, um_k_bitcast(k, UM_U32, 1, *begin));
-    um_k_store(k, bounds, a->one, um_k_bitcast(k, UM_U32, 1, *end));
-    um_k_end(k);
-    *begin = um_k_load_uniform(k, bounds, a->zero);
-    *end = um_k_load_uniform(k, bounds, a->one);
-}
-
 static um_status plan_forward(um_kattention *a)
 {
     const um_op *op = a->op;
@@ -430,8 +430,8 @@ static um_status plan_forward(um_kattention *a)
     um_k_if(k, um_k_lt(k, number, groups));
     um_kquery q = um_kattention_query(a, um_k_div(k, number, across));
     um_val column = um_k_add(k, um_k_mul(k, um_k_rem(k, number, across), tile), local);
-    um_val in = um_k_lt(k, column, a->dv), begin = q.begin, end = q.end;
-    make_uniform(a, local, &begin, &end);
+    um_val in = um_k_lt(k, column, a->dv), begin, end;
+    um_kattention_bounds(a, &q, local, &begin, &end);
     state s = state_begin(a, &q);
     um_val first = um_k_for(k, begin, end, tile);
     score_own(a, &q, &s, local, um_k_add(k, first, local), end);

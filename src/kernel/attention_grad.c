@@ -128,11 +128,11 @@ static um_val is_in_reach(const grad *g, const um_kquery *q, um_val j)
 
 /* ---- dq, dk, dv ----------------------------------------------------------------------------- */
 
-/* The row that a work-group makes: a query's, or a key's, which meets `partners` others. */
+/* The row that a work-group makes: a query's, or a key's, which meets others. */
 typedef struct own {
     um_val b, head, i; /* of the row */
     um_val row;        /* of a query */
-    um_val partners;
+    um_val begin, end; /* of the partners */
 } own;
 
 static own own_of(const grad *g, target t, um_val number)
@@ -143,7 +143,11 @@ static own own_of(const grad *g, target t, um_val number)
     um_val rest = um_k_div(k, number, size);
     own o = {.b = um_k_div(k, rest, heads), .head = um_k_rem(k, rest, heads), .row = number};
     o.i = um_k_rem(k, number, size);
-    o.partners = t == DQ ? a->keys : um_k_mul(k, a->group, a->queries);
+    o.begin = a->zero;
+    o.end = um_k_mul(k, a->group, a->queries);
+    if (t != DQ) return o;
+    um_kquery q = um_kattention_query(a, number);
+    um_kattention_bounds(a, &q, g->local, &o.begin, &o.end);
     return o;
 }
 
@@ -162,7 +166,7 @@ static um_val weigh_partner(const grad *g, target t, const own *o, um_val f, um_
 {
     const um_kattention *a = &g->a;
     um_kernel *k = a->k;
-    um_val in = um_k_lt(k, f, o->partners), j = o->i, row = o->row, h, i;
+    um_val in = um_k_lt(k, f, o->end), j = o->i, row = o->row, h, i;
     f = um_k_select(k, in, f, a->zero);
     if (t == DQ) {
         j = f;
@@ -224,7 +228,7 @@ static um_status plan_rows(grad *g, target t)
                           um_k_shared(k, "seen", UM_U32, A_TILE), um_kattention_var(a, "sum", none),
                           um_kattention_var(a, "rest", none),
                           um_kattention_var(a, "any", um_k_i32(k, 0))};
-    um_val first = um_k_for(k, a->zero, o.partners, tile);
+    um_val first = um_k_for(k, o.begin, o.end, tile);
     um_val weight = weigh_partner(g, t, &o, um_k_add(k, first, g->local), &seen);
     um_k_store(k, mem[0], g->local, weight);
     um_k_store(k, mem[1], g->local, um_k_convert(k, UM_U32, seen));
