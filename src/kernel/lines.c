@@ -202,6 +202,13 @@ um_val um_klines_max(um_klines *l, um_mem largest, bool with_nan)
 
 /* ---- numbers of lines ----------------------------------------------------------------------- */
 
+bool um_klayout_fits(const um_klayout *l, int32_t count, char *why, size_t why_size)
+{
+    if (l->lines * count <= UINT32_MAX) return true;
+    if (why_size > 0) snprintf(why, why_size, "no kernel for %lld lines", (long long)l->lines);
+    return false;
+}
+
 void um_kplan_numbers(um_kplan *plan, const um_klayout *l, um_dtype compute, int32_t count)
 {
     uint64_t size = (uint64_t)um_dtype_bits(compute) / 8;

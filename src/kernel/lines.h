@@ -69,6 +69,8 @@ typedef struct um_knumbers {
     um_mem mem;
     um_val lines;
 } um_knumbers;
+/* false: too many of them for 32-bit indices; why says so. */
+bool um_klayout_fits(const um_klayout *l, int32_t count, char *why, size_t why_size);
 void um_kplan_numbers(um_kplan *plan, const um_klayout *l, um_dtype compute, int32_t count);
 um_knumbers um_knumbers_declare(um_kernel *k, um_klaunch *launch, const um_kplan *plan,
                                 const um_klayout *l, um_dtype compute);
@@ -79,6 +81,7 @@ um_kview um_knumber_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w,
 
 /* ---- families ------------------------------------------------------------------------------- */
 
+bool um_ksoftmax_supports(const um_op *op, char *why, size_t why_size);
 um_status um_ksoftmax_plan(const um_op *op, um_kplan *plan);
 um_status um_krope_plan(const um_op *op, um_kplan *plan); /* not by lines, but of this family */
 

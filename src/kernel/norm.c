@@ -468,7 +468,10 @@ bool um_knorm_supports(const um_op *op, char *why, size_t why_size)
         if (!um_kwalk_fits(&op->in[i], why, why_size)) return false;
     for (int32_t i = 0; i < op->out_count; i++)
         if (!um_kwalk_fits(&op->out[i], why, why_size)) return false;
-    return true;
+    if (op->id == UM_OP_ROPE) return true;
+    if (is_softmax(op->id)) return um_ksoftmax_supports(op, why, why_size);
+    norm n = norm_of(op);
+    return um_klayout_fits(&n.layout, NUMBERS, why, why_size);
 }
 
 um_status um_knorm_plan(const um_op *op, um_kplan *plan)

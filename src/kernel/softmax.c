@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+enum { LINE_NUMBERS = 2 };
+
 typedef struct softmax {
     const um_op *op;
     um_kplan *plan;
@@ -129,13 +131,19 @@ static um_status plan_elements(const softmax *s)
     return um_kernel_finish(k);
 }
 
+bool um_ksoftmax_supports(const um_op *op, char *why, size_t why_size)
+{
+    um_klayout l = layout_of(op);
+    return um_klayout_fits(&l, LINE_NUMBERS, why, why_size);
+}
+
 um_status um_ksoftmax_plan(const um_op *op, um_kplan *plan)
 {
     softmax s = {.op = op, .plan = plan, .layout = layout_of(op)};
     s.compute = um_kvalue_compute(op->in[0].dtype);
     s.is_log = op->id == UM_OP_LOG_SOFTMAX || op->id == UM_OP_LOG_SOFTMAX_BACKWARD;
     s.backward = op->in_count == 2;
-    um_kplan_numbers(plan, &s.layout, s.compute, 2);
+    um_kplan_numbers(plan, &s.layout, s.compute, LINE_NUMBERS);
     UM_TRY(plan_lines(&s));
     return plan_elements(&s);
 }
