@@ -170,7 +170,7 @@ static bool has_f64(const um_kplan *plan, bool math)
 static void run_both(const um_op *op, const um_kplan *plan, const char *name)
 {
     /* what differs a little may then cancel */
-    int64_t near_ulp = has_f64(plan, true) ? 64 : 4;
+    int64_t near_ulp = has_f64(plan, true) ? 256 : 4;
     uint8_t *want[UM_OP_MAX_OUTPUTS];
     int64_t worst = 0, where = 0;
     char *scratch = aligned_alloc(64, ((size_t)plan->scratch_bytes / 64 + 1) * 64);
