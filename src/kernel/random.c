@@ -5,6 +5,7 @@
 #include "ir/math.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { WORDS = 4, NUMBERS = 4 };
 
@@ -198,17 +199,11 @@ static void make_normal(draw *d, int32_t j)
 
 /* ---- the op's numbers ----------------------------------------------------------------------- */
 
-/* A double as one of `dtype`, a parameter. */
 static um_val declare_number(const draw *d, int32_t i, um_dtype dtype, double value)
 {
-    static const char *const low_name[] = {"number0", "number1", "number2", "number3"};
-    static const char *const high_name[] = {"high0", "high1", "high2", "high3"};
-    uint64_t bits = 0;
-    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    um_val low = um_klaunch_scalar(d->k, d->launch, low_name[i], (uint32_t)bits);
-    if (dtype == UM_F32) return um_k_bitcast(d->k, UM_F32, 1, low);
-    um_val high = um_klaunch_scalar(d->k, d->launch, high_name[i], (uint32_t)(bits >> 32));
-    return um_k_bitcast(d->k, UM_F64, 1, um_k_vector(d->k, 2, (um_val[]){low, high}));
+    char name[16];
+    snprintf(name, sizeof name, "number%d", (int)i);
+    return um_klaunch_real(d->k, d->launch, name, dtype, value);
 }
 
 /* uniform: the lower end, the span; normal: mean and deviation in two parts each; hits: words below

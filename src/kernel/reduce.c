@@ -232,15 +232,7 @@ static um_val norm(reduction *r)
 /* A double as a parameter, in what is computed in. */
 static um_val number_scalar(const reduction *r, const char *name, double value)
 {
-    um_kernel *k = r->k;
-    char other[32];
-    uint64_t bits = 0;
-    um_store(r->compute, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    um_val low = um_klaunch_scalar(k, r->launch, name, (uint32_t)bits);
-    if (r->compute != UM_F64) return um_k_bitcast(k, r->compute, 1, low);
-    snprintf(other, sizeof other, "%s_high", name);
-    um_val high = um_klaunch_scalar(k, r->launch, other, (uint32_t)(bits >> 32));
-    return um_k_bitcast(k, r->compute, 1, um_k_vector(k, 2, (um_val[]){low, high}));
+    return um_klaunch_real(r->k, r->launch, name, r->compute, value);
 }
 
 static double reduced_count(const reduction *r)
