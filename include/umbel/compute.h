@@ -61,7 +61,7 @@ typedef struct um_gemm_desc {
     int32_t layout;    /* of all matrices */
     int32_t trans_a, trans_b; /* UM_NO_TRANS, ... */
     int64_t m, n, k;
-    double alpha, beta;
+    double alpha, beta; /* taken as they are: an alpha left out is 0 */
     um_ptr a, b, c;
     int64_t lda, ldb, ldc;
     um_ptr d; /* 0: the result goes to C; else C is only read, and only where beta is not 0 */
@@ -291,7 +291,8 @@ UM_API UM_MUST_CHECK um_status um_log_softmax_backward(um_stream *stream, int32_
  * INVALID_ARGUMENT: eps < 0, groups that do not divide C, shapes or dtypes that do not fit. */
 typedef struct um_norm_desc {
     double eps;      /* taken as it is: 0 is 0 */
-    double momentum; /* batch_norm, 0 to 1: new = momentum * old + (1 - momentum) * batch's */
+    double momentum; /* batch_norm, 0 to 1: new = momentum * old + (1 - momentum) * batch's, as ONNX
+                        has it; others name the batch's share */
     int32_t dims, groups;
     int32_t layout;   /* group_norm, instance_norm, batch_norm: UM_CHANNELS_FIRST, ... */
     int32_t training; /* batch_norm: else old_mean and old_var are the statistics */
@@ -340,9 +341,10 @@ UM_API UM_MUST_CHECK um_status um_batch_norm_backward(um_stream *stream, const u
  */
 
 /* Indices are i32 or i64, on the device; one out of range (negative too): the element reads as 0 or
- * is dropped, the rest is done, and the stream's error becomes OUT_OF_RANGE. Host indices are
- * checked with um_check_indices before they are copied to the device. Any dtype of integers, bool,
- * f64, f32, f16 and bf16, unless said otherwise. */
+ * is dropped, the rest is done, and the stream's error becomes OUT_OF_RANGE (an op that runs on
+ * another device is not done at all, see umbel/select.h). Host indices are checked with
+ * um_check_indices before they are copied to the device. Any dtype of integers, bool, f64, f32, f16
+ * and bf16, unless said otherwise. */
 
 /* OUT_OF_RANGE: one of the count indices is not in 0 .. size - 1. */
 UM_API UM_MUST_CHECK um_status um_check_indices(um_dtype dtype, const void *indices, int64_t count,
