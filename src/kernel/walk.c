@@ -4,8 +4,9 @@
 
 #include <stdio.h>
 
-/* Indices are u32 and may wrap on the way; elements of a view, and what groups round up to, fit. */
-#define COUNT_MAX (((int64_t)1 << 32) - ((int64_t)1 << 16))
+/* Indices are u32 and may wrap on the way. What fits are the elements of a view, and the
+ * invocations of whole rows of 65,535 groups, of which the last may be for nothing. */
+#define COUNT_MAX (((int64_t)1 << 32) - ((int64_t)1 << 24) - ((int64_t)1 << 16))
 
 bool um_kwalk_fits(const um_view *view, char *why, size_t why_size)
 {
