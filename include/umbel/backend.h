@@ -48,7 +48,8 @@ typedef struct um_backend {
                       uint32_t pattern_bytes);
 
     /* Tickets are 1 or more and never go down within a stream (without work between two records
-     * they may be equal); a ticket is complete when all work before its record is. */
+     * they may be equal); a ticket is complete when all work before its record is. Of a stream that
+     * has failed too: its query tells. */
     um_status (*record)(um_backend_stream *stream, uint64_t *ticket);
     /* Holds the stream back until `other`, of the same device, reaches the ticket. The core waits
      * on the host for streams of different backends or devices. */
