@@ -1,4 +1,5 @@
-/* A program outside the tree: uses the library as installed, from C and, compiled as C++, from C++. */
+/* A program outside the tree: uses the library as installed, from C and, compiled as C++, from C++.
+ */
 #include <stdio.h>
 #include <umbel/umbel.h>
 
