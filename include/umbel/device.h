@@ -7,8 +7,9 @@
  * A failed asynchronous op makes its stream's state that error: every later wait, read, query and
  * enqueue on the stream returns it, with its origin, until um_stream_clear_error. Nothing hangs.
  * While a stream has failed, its events answer with that error, earlier ones too; once it is
- * cleared all of them are complete. A failure of the waiting inside um_free, um_free_async and the
- * releases, which the work itself did not have, is not told.
+ * cleared all of them are complete. What waits for others' work (um_free, um_free_async, an
+ * allocation from the pool, um_pool_trim) leaves a stream's error to the stream, and returns a
+ * failure of the waiting itself; the frees have freed even then. Releases cannot return one.
  */
 #ifndef UMBEL_DEVICE_H
 #define UMBEL_DEVICE_H

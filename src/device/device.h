@@ -171,8 +171,8 @@ void um_fallback_release(um_stream *stream);
 /* Whether all bytes first .. first + size_bytes - 1 are in one live allocation. With device->mutex
  * held. */
 bool um_memory_holds(um_device *device, um_ptr first, uint64_t size_bytes);
-/* Frees what is pending and done; with `wait` all of it. */
-void um_memory_reclaim(um_device *device, bool wait);
+/* Frees what is pending and done; with `wait` all of it. Its errors are um_event_settle's. */
+um_status um_memory_reclaim(um_device *device, bool wait);
 /* um_free_async without an event: done for other streams only when the stream has no work at all.
  * May be called while another thread uses the stream. */
 um_status um_free_behind(um_stream *stream, um_ptr ptr);
@@ -183,8 +183,11 @@ void um_memory_release(um_device *device);
 
 /* The block, of um_memmap_owner, is idle once `freed` is done. */
 void um_pool_take_back(um_device *device, um_pool_block *block, um_event freed);
-/* Frees idle blocks, waiting for their streams, until the pool has no more than that. */
-void um_pool_shrink(um_device *device, uint64_t keep_bytes);
+/* Frees idle blocks, waiting for their streams, until the pool has no more than that. Its errors
+ * are um_event_settle's. */
+um_status um_pool_shrink(um_device *device, uint64_t keep_bytes);
+/* When the pool keeps too much: frees what nobody uses, or with `wait` may use. */
+um_status um_pool_tidy(um_device *device, bool wait);
 /* A block (or NULL) whose memory is gone. */
 void um_pool_forget(um_pool_block *block);
 
@@ -210,9 +213,9 @@ um_status um_stream_open(um_device *device, int32_t priority, bool device_owned,
 bool um_in_callback(void);
 /* INVALID_ARGUMENT: it is. */
 um_status um_may_wait(const char *who);
-/* Whether the event's work is done, or its stream gone; with `wait` it is. Leaves the last error
- * alone. */
-bool um_event_is_done(um_event event, bool wait);
+/* *done: whether the event's work is, or its stream gone; with `wait` it is. The error of a stream
+ * that failed is left to it to tell; a failure of the asking itself is returned. */
+um_status um_event_settle(um_event event, bool wait, bool *done);
 /* Waits for all streams of the device; the error of one that has failed. */
 um_status um_streams_synchronize(um_device *device);
 

@@ -49,15 +49,19 @@ static bool take_pending(um_device *device, const um_pending_free *item)
     return same;
 }
 
-void um_memory_reclaim(um_device *device, bool wait)
+um_status um_memory_reclaim(um_device *device, bool wait)
 {
     um_pending_free item;
-    if (um_in_callback()) return; /* a stream that failed is waited for */
-    while (oldest_pending(device, &item) && um_event_is_done(item.event, wait)) {
+    if (um_in_callback()) return UM_OK; /* a stream that failed is waited for */
+    while (oldest_pending(device, &item)) {
+        bool done;
+        UM_TRY(um_event_settle(item.event, wait, &done));
+        if (!done) break;
         if (take_pending(device, &item)) {
             device->driver.table->free(device->driver.device, item.ptr);
         }
     }
+    return UM_OK;
 }
 
 static bool add_pending(um_device *device, um_pending_free item)
@@ -85,7 +89,8 @@ void um_memory_release(um_device *device)
 {
     um_ptr ptr;
     void *block;
-    um_memory_reclaim(device, true);
+    um_status ignored = um_memory_reclaim(device, true); /* nobody is asked: no stream is left */
+    (void)ignored;
     while (um_memmap_take_any(&device->map, &ptr, &block)) {
         device->driver.table->free(device->driver.device, ptr);
         um_pool_forget(block);
@@ -110,8 +115,8 @@ static um_status backend_alloc(um_device *device, uint64_t size_bytes, um_ptr *o
     um_error saved = *um_last_error();
     um_status status = driver.table->alloc(driver.device, size_bytes, out);
     if (status != UM_OUT_OF_MEMORY || um_in_callback() || !something_is_idle(device)) return status;
-    um_memory_reclaim(device, true);
-    um_pool_shrink(device, 0);
+    UM_TRY(um_memory_reclaim(device, true));
+    UM_TRY(um_pool_shrink(device, 0));
     um_fail_again(&saved);
     return driver.table->alloc(driver.device, size_bytes, out);
 }
@@ -122,7 +127,7 @@ um_status um_alloc(um_device *device, uint64_t size_bytes, um_ptr *out)
     *out = 0;
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_alloc: device is NULL");
     um_ptr ptr;
-    if (pending_is_much(device)) um_memory_reclaim(device, false);
+    if (pending_is_much(device)) UM_TRY(um_memory_reclaim(device, false));
     UM_TRY(backend_alloc(device, UM_MAX(size_bytes, 1), &ptr));
     if (ptr == 0 || ptr % ALLOC_ALIGN != 0 || ptr + size_bytes < ptr)
         return UM_FAIL(UM_INTERNAL,
@@ -166,6 +171,17 @@ static um_status unmap(um_device *device, um_ptr ptr, uint64_t *size_bytes, um_p
     return UM_OK;
 }
 
+/* The error of a stream that failed is left to it to tell: it fails again. A failure of the waiting
+ * itself is returned. */
+static um_status wait_for_streams(um_device *device)
+{
+    um_error saved = *um_last_error();
+    um_status status = um_streams_synchronize(device);
+    if (status == UM_OK || um_streams_synchronize(device) == UM_OK) return status;
+    um_fail_again(&saved);
+    return UM_OK;
+}
+
 um_status um_free(um_device *device, um_ptr ptr)
 {
     if (ptr == 0) return UM_OK;
@@ -174,15 +190,14 @@ um_status um_free(um_device *device, um_ptr ptr)
     uint64_t size_bytes;
     um_pool_block *block;
     UM_TRY(unmap(device, ptr, &size_bytes, &block, "um_free"));
-    um_error saved = *um_last_error();
-    if (um_streams_synchronize(device) != UM_OK) um_fail_again(&saved); /* theirs to tell */
+    um_status status = wait_for_streams(device);
     if (block) {
         um_pool_take_back(device, block, (um_event){0});
+        if (status == UM_OK) status = um_pool_tidy(device, false);
     } else {
         device->driver.table->free(device->driver.device, ptr);
     }
-    um_memory_reclaim(device, false);
-    return UM_OK;
+    return status == UM_OK ? um_memory_reclaim(device, false) : status;
 }
 
 static um_status free_after(um_stream *stream, um_ptr ptr, um_event event)
@@ -193,18 +208,17 @@ static um_status free_after(um_stream *stream, um_ptr ptr, um_event event)
     UM_TRY(unmap(device, ptr, &item.size_bytes, &block, "um_free_async"));
     if (block) {
         um_pool_take_back(device, block, event);
-        return UM_OK;
+        return um_pool_tidy(device, false);
     }
     um_error saved = *um_last_error();
-    if (add_pending(device, item)) {
-        if (pending_is_much(device)) um_memory_reclaim(device, false);
-        return UM_OK;
-    }
+    if (add_pending(device, item))
+        return pending_is_much(device) ? um_memory_reclaim(device, false) : UM_OK;
     /* No memory to keep it. */
     um_fail_again(&saved);
-    (void)um_event_is_done(event, true);
+    bool done;
+    um_status status = um_event_settle(event, true, &done);
     device->driver.table->free(device->driver.device, ptr);
-    return UM_OK;
+    return status;
 }
 
 um_status um_free_behind(um_stream *stream, um_ptr ptr)
@@ -217,11 +231,16 @@ um_status um_free_async(um_stream *stream, um_ptr ptr)
     if (ptr == 0) return UM_OK;
     if (!stream) return UM_FAIL(UM_INVALID_ARGUMENT, "um_free_async: stream is NULL");
     UM_TRY(um_not_capturing(stream, "um_free_async"));
-    um_event event;
+    um_event event, now = {stream->id, UINT64_MAX};
     um_error saved = *um_last_error();
     if (um_record(stream, &event) == UM_OK) return free_after(stream, ptr, event);
+    um_error error = *um_last_error();
     um_fail_again(&saved);
-    return um_free_behind(stream, ptr);
+    UM_TRY(um_free_behind(stream, ptr));
+    um_status status = um_query(now);
+    if (status == UM_OK || status == UM_NOT_READY) return um_fail_again(&error);
+    um_fail_again(&saved); /* the stream has failed, and tells it */
+    return UM_OK;
 }
 
 um_status um_ptr_resolve(um_device *device, um_ptr ptr, um_ptr *base, uint64_t *size_bytes)
@@ -291,9 +310,8 @@ um_status um_read(um_stream *stream, void *dst, um_ptr src, uint64_t size_bytes)
     UM_TRY(um_not_capturing(stream, "um_read"));
     if (size_bytes == 0) return um_synchronize(stream);
     if (!dst) return UM_FAIL(UM_INVALID_ARGUMENT, "um_read: dst is NULL");
-    um_status status = stream->device->driver.table->read(stream->handle, dst, src, size_bytes);
-    um_memory_reclaim(stream->device, false);
-    return status;
+    UM_TRY(stream->device->driver.table->read(stream->handle, dst, src, size_bytes));
+    return um_memory_reclaim(stream->device, false);
 }
 
 um_status um_copy(um_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)

@@ -70,18 +70,21 @@ static void push_back(um_device *device, um_pool_block *block)
     um_mutex_unlock(&device->mutex);
 }
 
-/* A block that nobody uses any more by the time that the stream comes to it, or NULL. */
-static um_pool_block *take_idle(um_stream *stream, int32_t class)
+/* *out: a block that nobody uses any more by the time that the stream comes to it, or NULL. */
+static um_status take_idle(um_stream *stream, int32_t class, um_pool_block **out)
 {
     um_device *device = stream->device;
     um_mutex_lock(&device->mutex);
-    um_pool_block *block = pick(&device->pool, class, stream->id);
+    um_pool_block *block = *out = pick(&device->pool, class, stream->id);
     um_mutex_unlock(&device->mutex);
-    if (!block || block->freed.stream_id == stream->id) return block;
+    if (!block || block->freed.stream_id == stream->id) return UM_OK;
     /* In a callback nobody may look: a stream that failed is waited for. */
-    if (!um_in_callback() && um_event_is_done(block->freed, false)) return block;
+    bool done = false;
+    um_status status = um_in_callback() ? UM_OK : um_event_settle(block->freed, false, &done);
+    if (done && status == UM_OK) return UM_OK;
     push_back(device, block);
-    return NULL;
+    *out = NULL;
+    return status;
 }
 
 static void destroy(um_device *device, um_pool_block *block)
@@ -108,29 +111,34 @@ static um_pool_block *take_beyond(um_device *device, uint64_t keep_bytes)
 }
 
 /* Without `wait` it stops at a block that somebody may still use. */
-static void shrink(um_device *device, uint64_t keep_bytes, bool wait)
+static um_status shrink(um_device *device, uint64_t keep_bytes, bool wait)
 {
     um_pool_block *block;
     while ((block = take_beyond(device, keep_bytes))) {
-        if (!um_event_is_done(block->freed, wait)) {
+        bool done;
+        um_status status = um_event_settle(block->freed, wait, &done);
+        if (!done || status != UM_OK) {
             push_back(device, block);
-            return;
+            return status;
         }
         destroy(device, block);
     }
+    return UM_OK;
 }
 
-void um_pool_shrink(um_device *device, uint64_t keep_bytes) { shrink(device, keep_bytes, true); }
+um_status um_pool_shrink(um_device *device, uint64_t keep_bytes)
+{
+    return shrink(device, keep_bytes, true);
+}
 
-/* When it keeps too much. Frees do not wait; who makes the pool larger does. */
-static void shrink_to_slack(um_device *device, bool wait)
+um_status um_pool_tidy(um_device *device, bool wait)
 {
     um_mutex_lock(&device->mutex);
     const um_pool *pool = &device->pool;
     bool much = pool->idle_bytes > pool->in_use_bytes + SLACK_BYTES;
     uint64_t keep_bytes = 2 * pool->in_use_bytes + SLACK_BYTES;
     um_mutex_unlock(&device->mutex);
-    if (much && !um_in_callback()) shrink(device, keep_bytes, wait);
+    return much && !um_in_callback() ? shrink(device, keep_bytes, wait) : UM_OK;
 }
 
 /* ---- handing out and taking back ------------------------------------------------------------ */
@@ -150,7 +158,7 @@ static void hand_out(um_device *device, um_pool_block *block, uint64_t size_byte
 
 static um_status make_block(um_device *device, uint64_t rounded, um_pool_block **out)
 {
-    shrink_to_slack(device, true);
+    UM_TRY(um_pool_tidy(device, true));
     um_pool_block *block = um_mem_zalloc(sizeof *block);
     if (!block) return UM_FAIL(UM_OUT_OF_MEMORY, "um_alloc_async: no memory to note a block");
     um_status status = um_alloc(device, rounded, &block->ptr);
@@ -175,7 +183,8 @@ um_status um_alloc_async(um_stream *stream, uint64_t size_bytes, um_ptr *out)
     }
     uint64_t rounded;
     um_device *device = stream->device;
-    um_pool_block *block = take_idle(stream, size_class(size_bytes, &rounded));
+    um_pool_block *block;
+    UM_TRY(take_idle(stream, size_class(size_bytes, &rounded), &block));
     bool is_new = !block;
     if (!block) UM_TRY(make_block(device, rounded, &block));
     um_mutex_lock(&device->mutex);
@@ -192,7 +201,6 @@ void um_pool_take_back(um_device *device, um_pool_block *block, um_event freed)
     device->pool.in_use_bytes -= block->size_bytes;
     push(&device->pool, block);
     um_mutex_unlock(&device->mutex);
-    shrink_to_slack(device, false);
 }
 
 void um_pool_forget(um_pool_block *block) { um_mem_free(block); }
@@ -225,6 +233,5 @@ um_status um_pool_trim(um_device *device, uint64_t keep_bytes)
 {
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_pool_trim: device is NULL");
     UM_TRY(um_may_wait("um_pool_trim"));
-    um_pool_shrink(device, keep_bytes);
-    return UM_OK;
+    return um_pool_shrink(device, keep_bytes);
 }

@@ -113,20 +113,13 @@ um_status um_stream_create(um_device *device, um_stream **out)
     return um_stream_create_priority(device, 0, out);
 }
 
-/* Waits without a sound: an error stays in the stream. */
-static void wait_quietly(um_stream *stream, uint64_t ticket)
-{
-    um_error saved = *um_last_error();
-    if (stream->device->driver.table->synchronize(stream->handle, ticket) != UM_OK) {
-        um_fail_again(&saved);
-    }
-}
-
 void um_stream_release(um_stream *stream)
 {
     if (!stream) return;
     um_capture_drop(stream);
-    wait_quietly(stream, UINT64_MAX);
+    um_error saved = *um_last_error();
+    const um_backend *table = stream->device->driver.table;
+    if (table->synchronize(stream->handle, UINT64_MAX) != UM_OK) um_fail_again(&saved);
     stream_unref(stream);
 }
 
@@ -189,9 +182,8 @@ um_status um_synchronize(um_stream *stream)
     if (!stream) return no_stream("um_synchronize");
     UM_TRY(um_may_wait("um_synchronize"));
     UM_TRY(um_not_capturing(stream, "um_synchronize"));
-    um_status status = stream->device->driver.table->synchronize(stream->handle, UINT64_MAX);
-    um_memory_reclaim(stream->device, false);
-    return status;
+    UM_TRY(stream->device->driver.table->synchronize(stream->handle, UINT64_MAX));
+    return um_memory_reclaim(stream->device, false);
 }
 
 um_status um_streams_synchronize(um_device *device)
@@ -218,9 +210,8 @@ um_status um_device_synchronize(um_device *device)
 {
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_device_synchronize: device is NULL");
     UM_TRY(um_may_wait("um_device_synchronize"));
-    um_status status = um_streams_synchronize(device);
-    um_memory_reclaim(device, false);
-    return status;
+    UM_TRY(um_streams_synchronize(device));
+    return um_memory_reclaim(device, false);
 }
 
 um_status um_stream_clear_error(um_stream *stream)
@@ -228,8 +219,10 @@ um_status um_stream_clear_error(um_stream *stream)
     if (!stream) return no_stream("um_stream_clear_error");
     UM_TRY(um_may_wait("um_stream_clear_error"));
     UM_TRY(um_not_capturing(stream, "um_stream_clear_error"));
-    wait_quietly(stream, UINT64_MAX);
-    return stream->device->driver.table->clear_error(stream->handle);
+    const um_backend *table = stream->device->driver.table;
+    um_status waited = table->synchronize(stream->handle, UINT64_MAX);
+    um_status status = table->clear_error(stream->handle);
+    return status == UM_OK ? waited : status;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -284,16 +277,23 @@ um_status um_event_synchronize(um_event event)
     return status;
 }
 
-bool um_event_is_done(um_event event, bool wait)
+um_status um_event_settle(um_event event, bool wait, bool *done)
 {
     um_stream *stream = pin(event);
-    if (!stream) return true;
+    *done = true;
+    if (!stream) return UM_OK;
+    const um_backend *table = stream->device->driver.table;
     um_error saved = *um_last_error();
-    um_status status = stream->device->driver.table->query(stream->handle, event.ticket);
-    if (status != UM_OK && status != UM_NOT_READY) um_fail_again(&saved);
+    um_status status = table->query(stream->handle, event.ticket);
+    if (status == UM_NOT_READY) {
+        *done = wait;
+        status = wait ? table->synchronize(stream->handle, event.ticket) : UM_OK;
+    }
     /* A failed stream drops what is left of its work; wait for that. */
-    bool done = status != UM_NOT_READY || wait;
-    if (done && status != UM_OK) wait_quietly(stream, event.ticket);
+    if (status != UM_OK && table->synchronize(stream->handle, event.ticket) != UM_OK) {
+        um_fail_again(&saved);
+        status = UM_OK;
+    }
     unpin(stream);
-    return done;
+    return status;
 }
