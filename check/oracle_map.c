@@ -27,7 +27,6 @@ static long double divide(long double a, long double b)
     return (long double)((double)a / (double)b);
 }
 static long double root(long double x) { return (long double)sqrt((double)x); }
-static long double reciprocal(long double x) { return (long double)(1 / (double)x); }
 static long double square(long double x) { return (long double)((double)x * (double)x); }
 
 static long double negate(long double x) { return -x; }
@@ -124,6 +123,47 @@ typedef long double (*real_fn1)(long double);
 typedef long double (*real_fn2)(long double, long double);
 typedef long double (*real_fn3)(long double, long double, long double);
 
+/* A number with how far off it may be; loose: or more, by what was lost of it. */
+typedef struct inexact {
+    long double value;
+    double err;
+    bool loose;
+} inexact;
+
+typedef inexact (*composed_fn)(um_dtype work, inexact x, inexact y, inexact z);
+
+static inexact step(um_dtype work, um_op_id op, double value, inexact a, inexact b, inexact c)
+{
+    const long double x[3] = {a.value, b.value, c.value};
+    const double err[3] = {a.err, b.err, c.err};
+    um_expect expect = um_oracle_map_float(op, work, x, err, value);
+    double rounded = um_oracle_round(work, expect.want);
+    double off = (double)fabsl((long double)rounded - expect.want);
+    bool overflows = isinf(rounded) && isfinite(expect.want);
+    return (inexact){(long double)rounded, isfinite(rounded) ? expect.bound + off : 0,
+                     a.loose || b.loose || c.loose || expect.judge == UM_JUDGE_LOOSE || overflows};
+}
+
+/* Constants and ops of UM_MAP_AS. */
+static inexact number(um_dtype work, double value)
+{
+    return (inexact){(long double)um_oracle_round(work, (long double)value), 0, false};
+}
+
+#define NOTHING              number(work, 0)
+#define UM_NUM(value)        number(work, value)
+#define UM_E1(name, a)       step(work, um_op_find(#name), 0, a, NOTHING, NOTHING)
+#define UM_E2(name, a, b)    step(work, um_op_find(#name), 0, a, b, NOTHING)
+#define UM_E3(name, a, b, c) step(work, um_op_find(#name), 0, a, b, c)
+#define UM_OP(id, NAME, name, family, rule, in_min, in_max, out_count, dtypes, result, doc)
+#define UM_MAP(id, NAME, name, arity, dtypes, result, doc)
+#define UM_MAP_AS(id, NAME, name, arity, dtypes, result, doc, as)                                  \
+    static inexact as_##name(um_dtype work, inexact x, inexact y, inexact z)                       \
+    {                                                                                              \
+        return (void)x, (void)y, (void)z, as;                                                      \
+    }
+#include <umbel/op.def>
+
 /* ulps: 0 is exact. The contract: 2, and 4 for exp, log, tanh, sin, cos, erf, pow and their kin.
  * factor, times: the result is x times factor(x), and that factor may be off by `times` steps. */
 typedef struct map_rule {
@@ -134,9 +174,14 @@ typedef struct map_rule {
     real_fn1 factor;
     double times;
     bool takes_a, is_test;
+    composed_fn composed; /* instead of all of them */
 } map_rule;
 
 static const map_rule rules[] = {
+#define UM_OP(id, NAME, name, family, rule, in_min, in_max, out_count, dtypes, result, doc)
+#define UM_MAP(id, NAME, name, arity, dtypes, result, doc)
+#define UM_MAP_AS(id, NAME, name, arity, dtypes, result, doc, as) [id] = {.composed = as_##name},
+#include <umbel/op.def>
     [UM_OP_NEG] = {.f1 = negate},
     [UM_OP_ABS] = {.f1 = fabsl},
     [UM_OP_SIGN] = {.f1 = sign},
@@ -153,7 +198,6 @@ static const map_rule rules[] = {
     [UM_OP_LOG10] = {.f1 = log10l, .ulps = 4},
     [UM_OP_SQRT] = {.f1 = root},
     [UM_OP_RSQRT] = {.f1 = rsqrt, .ulps = 2},
-    [UM_OP_RECIPROCAL] = {.f1 = reciprocal},
     [UM_OP_SIN] = {.f1 = sinl, .ulps = 4},
     [UM_OP_COS] = {.f1 = cosl, .ulps = 4},
     [UM_OP_TAN] = {.f1 = tanl, .ulps = 4},
@@ -211,9 +255,13 @@ bool um_oracle_map_is_test(um_op_id op) { return rules[op].is_test; }
 
 int32_t um_oracle_map_arity(um_op_id op)
 {
-    if (op >= UM_OP_NEG && op <= UM_OP_ISINF) return 1;
-    if (op >= UM_OP_ADD && op <= UM_OP_LOGADDEXP) return 2;
-    return op >= UM_OP_WHERE && op <= UM_OP_FMA ? 3 : 0;
+    static const int32_t arity[] = {
+#define UM_OP(id, NAME, name, family, rule, in_min, in_max, out_count, dtypes, result, doc)        \
+    [id] = 0,
+#define UM_MAP(id, NAME, name, arity, dtypes, result, doc) [id] = arity,
+#include <umbel/op.def>
+    };
+    return arity[op];
 }
 
 /* ---- one value ------------------------------------------------------------------------------- */
@@ -271,11 +319,27 @@ static double moved_by(const map_rule *rule, const long double *x, int k, double
     return (double)(up > down || isnan(up) ? up : down);
 }
 
+static um_expect expect_of(inexact a)
+{
+    um_expect expect = um_expect_near(a.value, a.err);
+    if (a.loose) expect.judge = UM_JUDGE_LOOSE;
+    return expect;
+}
+
+static um_expect composed(const map_rule *rule, um_dtype work, const long double *x,
+                          const double *err, int32_t arity)
+{
+    inexact in[3] = {{0}};
+    for (int k = 0; k < arity; k++) in[k] = (inexact){x[k], err ? err[k] : 0, false};
+    return expect_of(rule->composed(work, in[0], in[1], in[2]));
+}
+
 um_expect um_oracle_map_float(um_op_id op, um_dtype work, const long double *x, const double *err,
                               double a)
 {
     static const map_rule fma_f32 = {.f3 = fused_f32};
     const map_rule *rule = op == UM_OP_FMA && work == UM_F32 ? &fma_f32 : &rules[op];
+    if (rule->composed) return composed(rule, work, x, err, um_oracle_map_arity(op));
     um_expect expect = um_expect_near(evaluate(rule, x, a), 0);
     expect.bound = own_bound(op, work, x, a, expect.want);
     for (int k = 0; err && k < um_oracle_map_arity(op); k++)
@@ -288,32 +352,19 @@ um_expect um_oracle_map_float(um_op_id op, um_dtype work, const long double *x, 
 /* ---- a fused program ------------------------------------------------------------------------- */
 
 typedef struct map_state {
-    long double value[UM_MAP_MAX_INPUTS + UM_MAP_MAX_INSTS];
-    double err[UM_MAP_MAX_INPUTS + UM_MAP_MAX_INSTS];
+    inexact real[UM_MAP_MAX_INPUTS + UM_MAP_MAX_INSTS];
     um_num num[UM_MAP_MAX_INPUTS + UM_MAP_MAX_INSTS];
-    bool loose;
 } map_state;
 
 static void step_float(map_state *state, const um_map_inst *inst, um_dtype dtype, int at)
 {
-    um_dtype work = um_oracle_worker(dtype);
-    long double x[3] = {0};
-    double err[3] = {0};
+    inexact x[3] = {{0}};
     if (inst->op == UM_OP_FILL) {
-        state->value[at] = (long double)um_oracle_round(dtype, (long double)inst->value);
-        state->err[at] = 0;
+        state->real[at] = number(dtype, inst->value);
         return;
     }
-    for (int k = 0; k < um_oracle_map_arity(inst->op); k++) {
-        x[k] = state->value[inst->src[k]];
-        err[k] = state->err[inst->src[k]];
-    }
-    um_expect expect = um_oracle_map_float(inst->op, work, x, err, inst->value);
-    double rounded = um_oracle_round(work, expect.want);
-    state->loose |= expect.judge == UM_JUDGE_LOOSE || (isinf(rounded) && isfinite(expect.want));
-    state->value[at] = (long double)rounded;
-    state->err[at] =
-        isfinite(rounded) ? expect.bound + (double)fabsl((long double)rounded - expect.want) : 0;
+    for (int k = 0; k < um_oracle_map_arity(inst->op); k++) x[k] = state->real[inst->src[k]];
+    state->real[at] = step(um_oracle_worker(dtype), inst->op, inst->value, x[0], x[1], x[2]);
 }
 
 static void step_int(map_state *state, const um_map_inst *inst, um_dtype dtype, int at)
@@ -334,9 +385,7 @@ static um_expect finish_program(const map_state *state, const um_map_program *pr
         um_num num = um_oracle_convert(out, program->dtype, state->num[last]);
         return um_oracle_is_float(out) ? um_expect_near((long double)num.f, 0) : um_expect_num(num);
     }
-    um_expect expect = um_expect_near(state->value[last], state->err[last]);
-    if (state->loose) expect.judge = UM_JUDGE_LOOSE;
-    return expect;
+    return expect_of(state->real[last]);
 }
 
 static um_expect run_program(const um_op *op, const um_num *in, const um_array *arrays,
@@ -344,11 +393,11 @@ static um_expect run_program(const um_op *op, const um_num *in, const um_array *
 {
     const um_map_program *program = op->attrs.program;
     bool is_float = um_oracle_is_float(program->dtype);
-    map_state state = {.loose = false};
+    map_state state = {.num = {{0}}};
     for (int k = 0; k < op->in_count; k++) {
         um_num num = um_oracle_convert(program->dtype, arrays[k].dtype, in[k]);
         state.num[k] = num;
-        state.value[k] = is_float ? (long double)num.f : 0;
+        state.real[k].value = is_float ? (long double)num.f : 0;
     }
     int at = op->in_count;
     for (int i = 0; i < program->inst_count; i++, at++) {

@@ -1,6 +1,6 @@
 /* kernel/value.c: what each elementwise op is, on values of f32 (f64) and of integers. A new op is
- * a row in op.def and a function here: f_<name> where floats have it, i_<name> where integers do.
- * bool is computed as u32. */
+ * a row in op.def and, unless the row says what it is, a function here: f_<name> where floats have
+ * it, i_<name> where integers do. bool is computed as u32. */
 #include "kernel/library.h"
 
 #include "ir/math.h"
@@ -158,7 +158,6 @@ static um_val f_sign(um_kernel *k, um_val x)
 }
 
 static um_val f_square(um_kernel *k, um_val x) { return um_k_mul(k, x, x); }
-static um_val f_reciprocal(um_kernel *k, um_val x) { return um_k_div(k, num(k, x, 1), x); }
 
 static um_val f_relu(um_kernel *k, um_val x)
 {
@@ -539,6 +538,20 @@ static um_val i_clamp(um_kernel *k, um_val x, um_val low, um_val high)
 }
 
 /* ---- by op ---------------------------------------------------------------------------------- */
+
+/* What is defined by others. */
+#define PARAMS_1             um_val x
+#define PARAMS_2             um_val x, um_val y
+#define PARAMS_3             um_val x, um_val y, um_val z
+#define UM_NUM(number)       num(k, x, number)
+#define UM_E1(name, a)       f_##name(k, a)
+#define UM_E2(name, a, b)    f_##name(k, a, b)
+#define UM_E3(name, a, b, c) f_##name(k, a, b, c)
+#define UM_OP(id, NAME, name, family, rule, in_min, in_max, out_count, dtypes, result, doc)
+#define UM_MAP(id, NAME, name, arity, dtypes, result, doc)
+#define UM_MAP_AS(id, NAME, name, arity, dtypes, result, doc, as)                                  \
+    static um_val f_##name(um_kernel *k, PARAMS_##arity) { return as; }
+#include <umbel/op.def>
 
 typedef um_val fn_1(um_kernel *, um_val);
 typedef um_val fn_2(um_kernel *, um_val, um_val);

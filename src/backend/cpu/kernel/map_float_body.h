@@ -56,7 +56,6 @@ UM_INLINE FV op_log2(FV x) { return lanes_1(x, log2); }
 UM_INLINE FV op_log10(FV x) { return lanes_1(x, log10); }
 UM_INLINE FV op_sqrt(FV x) { return F(sqrt)(x); }
 UM_INLINE FV op_rsqrt(FV x) { return 1 / F(sqrt)(x); }
-UM_INLINE FV op_reciprocal(FV x) { return 1 / x; }
 UM_INLINE FV op_sin(FV x) { return F(sin)(x); }
 UM_INLINE FV op_cos(FV x) { return F(cos)(x); }
 UM_INLINE FV op_tan(FV x) { return lanes_1(x, tan); }
@@ -145,6 +144,21 @@ UM_INLINE FV op_logical_xor(FV a, FV b) { return TRUTH((a != 0) ^ (b != 0)); }
 UM_INLINE FV op_where(FV c, FV a, FV b) { return F(select)(c != 0, a, b); }
 UM_INLINE FV op_clamp(FV x, FV low, FV high) { return op_min(op_max(x, low), high); }
 UM_INLINE FV op_fma(FV a, FV b, FV c) { return F(fma_once)(a, b, c); }
+
+/* ---- what is defined by others --------------------------------------------------------------- */
+
+#define PARAMS_1             FV x
+#define PARAMS_2             FV x, FV y
+#define PARAMS_3             FV x, FV y, FV z
+#define UM_NUM(number)       F(set)((FS)(number))
+#define UM_E1(name, a)       op_##name(a)
+#define UM_E2(name, a, b)    op_##name(a, b)
+#define UM_E3(name, a, b, c) op_##name(a, b, c)
+#define UM_OP(id, NAME, name, family, rule, in_min, in_max, out_count, dtypes, result, doc)
+#define UM_MAP(id, NAME, name, arity, dtypes, result, doc)
+#define UM_MAP_AS(id, NAME, name, arity, dtypes, result, doc, as)                                  \
+    UM_INLINE FV op_##name(PARAMS_##arity) { return as; }
+#include <umbel/op.def>
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
