@@ -400,6 +400,36 @@ static void atomics_of_every_operation(void)
 
 /* ---- fragments, asynchronous copies --------------------------------------------------------- */
 
+/* Without matrix tiles, subgroups, the type: the same bits. */
+static void check_fragments_expanded(const um_kernel *k, uint32_t subgroup,
+                                     const um_kernel_buffer *buffers)
+{
+    static _Alignas(16) char got[4096], want[4096];
+    uint32_t small = 1u << UM_F16 | 1u << UM_BF16 | 1u << UM_F8E4M3FN;
+    const um_klacks forms[] = {{.fragments = true},
+                               {.subgroups = true},
+                               {.types = small},
+                               {.fragments = true, .shuffles = subgroup, .types = small}};
+    memcpy(want, buffers[2].data, sizeof want);
+    um_kernel_buffer to[3] = {buffers[0], buffers[1], {want, sizeof want}};
+    CHECK_OK(run_kernel(k, 1, subgroup, 3, to, 0, NULL));
+    to[2].data = got;
+    for (size_t i = 0; i < UM_COUNT_OF(forms); i++) {
+        um_kernel *e = NULL;
+        if (forms[i].subgroups && subgroup > 1) continue; /* all would do the same */
+        if (k->frag[2].dtype == UM_F16 && !forms[i].subgroups) {
+            CHECK_FAILS(um_kernel_lower(k, &forms[i], &e), UM_UNSUPPORTED, "frag_");
+            continue;
+        }
+        CHECK_OK(um_kernel_lower(k, &forms[i], &e));
+        CHECK(!e || (e->frag_count == 0) == (forms[i].fragments || forms[i].subgroups));
+        memcpy(got, buffers[2].data, sizeof got);
+        if (e) CHECK_OK(run_kernel(e, 1, subgroup, 3, to, 0, NULL));
+        CHECK_MSG(memcmp(got, want, sizeof got) == 0, "form %zu, subgroup %u", i, subgroup);
+        um_kernel_release(e);
+    }
+}
+
 /* d = a b + c with one fragment a matrix; to each element row * 100 + column is added by who holds
  * it. */
 static void check_fragments(um_dtype factor, um_dtype total, uint32_t m, uint32_t n, uint32_t depth,
@@ -433,6 +463,8 @@ static void check_fragments(um_dtype factor, um_dtype total, uint32_t m, uint32_
     CHECK_OK(um_convert(factor, b, UM_F64, vb, 512));
     CHECK_OK(um_convert(total, c, UM_F64, vc, 512));
     um_kernel_buffer buffers[3] = {{a, sizeof a}, {b, sizeof b}, {c, sizeof c}};
+    CHECK_OK(um_kernel_finish(k));
+    check_fragments_expanded(k, subgroup, buffers);
     CHECK_OK(run_and_release(k, 1, subgroup, 3, buffers, 0, NULL));
     CHECK_OK(um_convert(UM_F64, got, total, c, 512));
     for (uint32_t i = 0; i < m * n; i++) {

@@ -524,14 +524,17 @@ static void what_cannot_be_expanded(void)
         um_status code;
         const char *message;
     } cases[] = {
-        {"", {.subgroups = true}, UM_UNSUPPORTED, "fragment fa lies in a subgroup"},
         {"", {.types = 1u << UM_F32}, UM_INVALID_ARGUMENT, "expanding f32; only 8- and 16-bit"},
         {"frag_load fa, h, %6, %3\n",
-         {.types = 1u << UM_F16},
+         {.types = 1u << UM_F16 | 1u << UM_U16},
          UM_UNSUPPORTED,
          "instruction 13, frag_load, of a type that the target lacks"},
-        {"frag_mma fc, fa, fb, fc\n", {.types = 1u << UM_F16}, UM_UNSUPPORTED, "13, frag_mma"},
-        {"async_copy sh, h, %6, %6\n", {.types = 1u << UM_F16}, UM_UNSUPPORTED, "13, async_copy"},
+        {"frag_fill fa, %11\n", {.types = 1u << UM_F16}, UM_UNSUPPORTED, "13, frag_fill"},
+        {"frag_set fa, %6, %11\n", {.fragments = true}, UM_UNSUPPORTED, "13, frag_set of fa"},
+        {"async_copy sh, h, %6, %6\n",
+         {.types = 1u << UM_F16 | 1u << UM_U16},
+         UM_UNSUPPORTED,
+         "13, async_copy"},
         {"%13 = convert f64 %4\n%14 = neg f64 %13\n",
          {.arithmetic = 1u << UM_F64},
          UM_UNSUPPORTED,

@@ -2,6 +2,8 @@
 #include "kernel_random.h"
 #include "render/render.h"
 
+#include <umbel/device.h>
+
 static um_kernel *scale(void)
 {
     um_kernel *k;
@@ -78,6 +80,54 @@ static um_kernel *sums(void)
     return k;
 }
 
+/* A product by a matrix unit that the target has, with a copy to shared memory; for others, arrays.
+ */
+static um_kernel *product(int32_t kind)
+{
+    static const um_matrix_tile tiles[] = {[UM_TARGET_CUDA] = {16, 8, 16, UM_F16, UM_F32},
+                                           [UM_TARGET_HIP] = {16, 16, 16, UM_F16, UM_F32},
+                                           [UM_TARGET_METAL] = {8, 8, 8, UM_F16, UM_F32}};
+    bool has = kind == UM_TARGET_CUDA || kind == UM_TARGET_HIP || kind == UM_TARGET_METAL;
+    um_matrix_tile t = tiles[has ? kind : UM_TARGET_CUDA];
+    uint32_t m = (uint32_t)t.m, n = (uint32_t)t.n, d = (uint32_t)t.k;
+    uint32_t group = has ? 32 : 1;
+    um_kernel *k, *lowered = NULL;
+    CHECK_OK(um_kernel_create(&(um_kernel_desc){.name = "product", .group_size = {group}}, &k));
+    um_mem a = um_k_buffer(k, "a", UM_F16, UM_K_READ), b = um_k_buffer(k, "b", UM_F16, UM_K_READ);
+    um_mem c = um_k_buffer(k, "c", UM_F32, UM_K_READ_WRITE);
+    um_mem part = um_k_shared(k, "part", UM_F16, m * d);
+    um_frag fa = um_k_frag(k, "fa", UM_K_FRAG_A, m, n, d, UM_F16);
+    um_frag fb = um_k_frag(k, "fb", UM_K_FRAG_B, m, n, d, UM_F16);
+    um_frag fc = um_k_frag(k, "fc", UM_K_FRAG_C, m, n, d, UM_F32);
+    um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), zero = um_k_u32(k, 0);
+    um_val first = um_k_mul(k, l, um_k_u32(k, 8)), deep = um_k_u32(k, d);
+    um_val at = um_k_for(k, first, um_k_u32(k, m * d), um_k_u32(k, 8 * group));
+    um_k_async_copy(k, part, at, a, at);
+    um_k_end(k);
+    um_k_async_commit(k);
+    um_k_async_wait(k, 0);
+    um_k_barrier(k);
+    um_k_frag_fill(k, fc, um_k_f32(k, 0));
+    um_k_frag_load(k, fa, part, zero, deep, false);
+    um_k_frag_load(k, fb, b, zero, deep, true);
+    um_k_frag_mma(k, fc, fa, fb, fc);
+    um_val i = um_k_for(k, zero, um_k_frag_count(k, fc), um_k_u32(k, 1)), x = um_k_f32(k, 2);
+    if (kind != UM_TARGET_METAL) x = um_k_convert(k, UM_F32, um_k_frag_row(k, fc, i));
+    if (kind != UM_TARGET_METAL)
+        x = um_k_add(k, x, um_k_convert(k, UM_F32, um_k_frag_column(k, fc, i)));
+    um_k_frag_set(k, fc, i, um_k_add(k, um_k_frag_get(k, fc, i), x));
+    um_k_end(k);
+    um_k_frag_store(k, fc, c, zero, um_k_u32(k, n), false);
+    CHECK_OK(um_kernel_finish(k));
+    um_klacks lacks = um_text_lacks((um_target)kind, 0, 32);
+    lacks.tiles = &t;
+    lacks.tile_count = has;
+    lacks.async_copy = kind != UM_TARGET_CUDA;
+    CHECK_OK(um_kernel_lower(k, &lacks, &lowered));
+    um_kernel_release(k);
+    return lowered;
+}
+
 /* One of everything that the kernels above have not, to ask each target whether it has words. */
 static um_kernel *one_op(um_kop op)
 {
@@ -143,20 +193,28 @@ static void compare(const char *kernel, int32_t kind, const um_text *text)
 
 static const char *folder;
 
+static void check_text(const um_kernel *k, int32_t kind)
+{
+    um_text text = {0};
+    CHECK_OK(render(k, kind, &text));
+    if (folder)
+        put_file(folder, k->name, kind, &text);
+    else if (kind < UM_TARGET_COUNT)
+        compare(k->name, kind, &text);
+    um_text_release(&text);
+}
+
 static void test_golden(void)
 {
     um_kernel *kernels[] = {scale(), medley(), sums()};
     for (size_t i = 0; i < UM_COUNT_OF(kernels); i++) {
-        for (int32_t kind = 0; kind < KINDS; kind++) {
-            um_text text = {0};
-            CHECK_OK(render(kernels[i], kind, &text));
-            if (folder)
-                put_file(folder, kernels[i]->name, kind, &text);
-            else if (kind < UM_TARGET_COUNT)
-                compare(kernels[i]->name, kind, &text);
-            um_text_release(&text);
-        }
+        for (int32_t kind = 0; kind < KINDS; kind++) check_text(kernels[i], kind);
         um_kernel_release(kernels[i]);
+    }
+    for (int32_t kind = 0; kind < UM_TARGET_COUNT; kind++) {
+        um_kernel *k = product(kind);
+        if (k) check_text(k, kind);
+        um_kernel_release(k);
     }
 }
 

@@ -165,8 +165,9 @@ UM_API um_val um_k_group_broadcast(um_kernel *k, um_val a, uint32_t local_index)
 UM_API um_val um_k_group_reduce(um_kernel *k, int32_t operation, um_val a);
 UM_API um_val um_k_group_scan(um_kernel *k, int32_t operation, bool exclusive, um_val a);
 
-/* Fragments move between registers and a buffer or shared array; stride: u32, elements from one row
- * (by_columns: column) to the next. */
+/* Fragments move between registers and a buffer or shared array, of the fragment's type or of its
+ * bits as an unsigned integer; stride: u32, elements from one row (by_columns: column) to the next.
+ * Rows begin at whole 16 bytes; of 8, 4, 2 bytes and odd ones, at whole 8, 4, 2, 1. */
 UM_API void um_k_frag_fill(um_kernel *k, um_frag frag, um_val a);
 UM_API void um_k_frag_load(um_kernel *k, um_frag frag, um_mem mem, um_val index, um_val stride,
                            bool by_columns);

@@ -31,8 +31,7 @@ static uint32_t group_count(const um_kernel *k)
     return k->group_size[0] * k->group_size[1] * k->group_size[2];
 }
 
-/* A free name for something of the dtype. */
-static void free_name(const um_kernel *k, const char *what, um_dtype dtype, char out[32])
+void um_expand_name(const um_kernel *k, const char *what, um_dtype dtype, char out[32])
 {
     snprintf(out, 32, "%s_%s", what, um_dtype_name(dtype));
     for (uint32_t i = 2; !um_kernel_name_is_free(k, out); i++)
@@ -45,7 +44,7 @@ static um_mem scratch_of(um_expand *e, um_kernel *k, um_dtype dtype)
 {
     char name[32];
     if (e->scratch[dtype]) return e->scratch[dtype];
-    free_name(k, "group", dtype, name);
+    um_expand_name(k, "group", dtype, name);
     return e->scratch[dtype] = um_k_shared(k, name, dtype, group_count(k));
 }
 
@@ -53,7 +52,7 @@ static um_mem part_of(um_expand *e, um_kernel *k, um_dtype dtype)
 {
     char name[32];
     if (e->part[dtype]) return e->part[dtype];
-    free_name(k, "part", dtype, name);
+    um_expand_name(k, "part", dtype, name);
     return e->part[dtype] = um_k_var(k, name, dtype, 1);
 }
 
@@ -186,10 +185,6 @@ static um_status can_be_alone(const um_kernel *k)
         return UM_FAIL(UM_UNSUPPORTED,
                        "kernel %s: it needs subgroups of %u; the target has no subgroups", k->name,
                        k->subgroup_size);
-    if (k->frag_count > 0)
-        return UM_FAIL(UM_UNSUPPORTED,
-                       "kernel %s: fragment %s lies in a subgroup; the target has no subgroups",
-                       k->name, k->frag[0].name);
     return UM_OK;
 }
 
@@ -305,6 +300,7 @@ static um_status run_pass(const um_kernel *from, um_rewrite_fn fn, um_expand *e,
     um_rewrite r;
     *out = NULL;
     UM_TRY(um_rewrite_begin(&r, from, e));
+    if (fn == um_expand_fragments) um_expand_fragments_begin(&r);
     if (fn == um_expand_types) um_expand_memories(&r);
     if (fn == um_expand_wide && !um_expand_wide_memories(&r))
         um_kernel_mistake(r.to, UM_OUT_OF_MEMORY, "no memory to expand it");
@@ -336,7 +332,11 @@ static um_status check_lacks(const um_kernel *k, um_klacks *lacks)
         return UM_FAIL(UM_INVALID_ARGUMENT, "kernel %s: expanding to subgroups of %u", k->name,
                        lacks->shuffles);
     lacks->arithmetic |= lacks->types & 1u << UM_F16;
-    if (lacks->subgroups) return can_be_alone(k);
+    if (lacks->subgroups) {
+        lacks->fragments = true;
+        lacks->tile_count = 0;
+        return can_be_alone(k);
+    }
     if (!lacks->shuffles || !k->subgroup_size || k->subgroup_size == lacks->shuffles) return UM_OK;
     return UM_FAIL(UM_UNSUPPORTED, "kernel %s: it needs subgroups of %u; the target has them of %u",
                    k->name, k->subgroup_size, lacks->shuffles);
@@ -351,6 +351,7 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kerne
         bool wanted;
         um_rewrite_fn fn;
     } passes[] = {{lacks->group_ops, expand_group},
+                  {lacks->fragments && k->frag_count > 0, um_expand_fragments},
                   {lacks->subgroups, expand_subgroup},
                   {lacks->shuffles != 0 && !lacks->subgroups, expand_shuffles},
                   {lacks->async_copy, expand_async},

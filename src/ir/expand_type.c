@@ -258,6 +258,18 @@ static um_dtype storage_of(uint32_t mask, um_dtype dtype)
     return in_mask(mask, same) ? UM_U32 : same;
 }
 
+/* Whether fragments or copies move elements of a memory. */
+static bool moves_raw(const um_kernel *k, um_mem mem)
+{
+    for (int64_t i = 1; i < k->inst_count; i++) {
+        um_kimm kind = um_kop_imm(k->inst[i].op);
+        uint64_t low = k->inst[i].imm & UINT32_MAX, high = k->inst[i].imm >> 32;
+        if (kind == UM_KIMM_COPY && (low == mem || high == mem)) return true;
+        if (kind == UM_KIMM_FRAG_AT && high == mem) return true;
+    }
+    return false;
+}
+
 void um_expand_memories(um_rewrite *r)
 {
     const um_expand *e = r->pass;
@@ -267,7 +279,8 @@ void um_expand_memories(um_rewrite *r)
         um_dtype was = m->type.dtype;
         if (!in_mask(mask, was) || (was == UM_BOOL && m->space == UM_SPACE_VAR)) continue;
         bool buffer = m->space == UM_SPACE_BUFFER;
-        m->type.dtype = (uint8_t)(buffer ? storage_of(mask, was) : UM_U32);
+        bool packed = buffer || (m->space == UM_SPACE_SHARED && moves_raw(r->from, (um_mem)i + 1));
+        m->type.dtype = (uint8_t)(packed ? storage_of(mask, was) : UM_U32);
         if (buffer && m->type.dtype == UM_U32 && m->access == UM_K_WRITE)
             m->access = UM_K_READ_WRITE;
     }
@@ -373,17 +386,22 @@ static um_val store(um_rewrite *r, const um_kinst *inst, um_dtype was)
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
-/* Copies and fragments of a type are not said by others. */
+/* Fragments and copies move elements of 8 and 16 bits as they are; in values there are none. */
 static bool cannot_be(const um_rewrite *r, const um_kinst *inst)
 {
     const um_expand *e = r->pass;
     uint32_t mask = e->lacks->types;
     um_kimm kind = um_kop_imm(inst->op);
-    uint64_t frag = kind == UM_KIMM_MMA ? inst->imm >> 16 & UINT16_MAX : inst->imm & INT32_MAX;
-    if (kind == UM_KIMM_COPY)
-        return in_mask(mask, r->from->mem[(inst->imm & UINT32_MAX) - 1].type.dtype);
-    return (kind == UM_KIMM_FRAG || kind == UM_KIMM_FRAG_AT || kind == UM_KIMM_MMA) &&
-           in_mask(mask, r->from->frag[frag - 1].dtype);
+    if (kind == UM_KIMM_COPY) {
+        um_dtype dtype = r->from->mem[(inst->imm & UINT32_MAX) - 1].type.dtype;
+        return in_mask(mask, dtype) && storage_of(mask, dtype) == UM_U32;
+    }
+    if (kind != UM_KIMM_FRAG && kind != UM_KIMM_FRAG_AT) return false;
+    um_dtype dtype = r->from->frag[(inst->imm & INT32_MAX) - 1].dtype;
+    bool of_value =
+        inst->op == UM_KOP_FRAG_FILL || inst->op == UM_KOP_FRAG_GET || inst->op == UM_KOP_FRAG_SET;
+    return in_mask(mask, dtype) &&
+           (of_value || (kind == UM_KIMM_FRAG_AT && storage_of(mask, dtype) == UM_U32));
 }
 
 um_val um_expand_types(um_rewrite *r, um_kinst inst)

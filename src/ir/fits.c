@@ -53,15 +53,17 @@ static um_status fits_memory(const um_kernel *k, const um_caps *caps)
     return UM_OK;
 }
 
+bool um_ktile_holds(const um_matrix_tile *t, const um_kfrag *f)
+{
+    um_dtype want = f->role == UM_K_FRAG_C ? t->accumulator : t->input;
+    return t->m == (int64_t)f->m && t->n == (int64_t)f->n && t->k == (int64_t)f->k &&
+           (!want || want == f->dtype);
+}
+
 static bool has_tile(const um_caps *caps, const um_kfrag *f)
 {
-    for (int32_t i = 0; i < caps->matrix_tile_count; i++) {
-        const um_matrix_tile *t = &caps->matrix_tiles[i];
-        um_dtype want = f->role == UM_K_FRAG_C ? t->accumulator : t->input;
-        if (t->m == (int64_t)f->m && t->n == (int64_t)f->n && t->k == (int64_t)f->k &&
-            (!want || want == f->dtype))
-            return true;
-    }
+    for (int32_t i = 0; i < caps->matrix_tile_count; i++)
+        if (um_ktile_holds(&caps->matrix_tiles[i], f)) return true;
     return false;
 }
 

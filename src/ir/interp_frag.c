@@ -7,15 +7,6 @@ static um_frag frag_of(const um_kinst *inst) { return (um_frag)(inst->imm & 0x7f
 
 static uint32_t total_of(const um_ifrag *frag) { return frag->rows * frag->columns; }
 
-static void move_element(um_dtype to_dtype, void *to, int64_t to_at, um_dtype dtype,
-                         const void *from, int64_t at)
-{
-    uint64_t value;
-    um_class c = um_dtype_class(dtype);
-    um_load(c, &value, dtype, from, at, 1, 1);
-    um_store(to_dtype, to, to_at, 1, c, &value, 1);
-}
-
 /* ---- whole fragments ------------------------------------------------------------------------ */
 
 /* An operand that all of the subgroup share, as index of invocation lo. */
@@ -52,6 +43,14 @@ static um_status fail_unwritten(um_interp *it, um_frag f, uint32_t row, uint32_t
                           it->k->frag[f - 1].name);
 }
 
+/* Rows (columns) begin where matrix units can read them. */
+static bool is_aligned(const um_ifrag *frag, bool by_columns, uint64_t index, uint64_t stride)
+{
+    uint64_t bytes = (by_columns ? frag->rows : frag->columns) * frag->size;
+    uint64_t at = UM_MIN(bytes & -bytes, 16);
+    return index * frag->size % at == 0 && stride * frag->size % at == 0;
+}
+
 /* Load and store: element (row, column) is index + row * stride + column. */
 static um_status move_matrix(um_interp *it, int32_t lo, int32_t hi)
 {
@@ -59,13 +58,16 @@ static um_status move_matrix(um_interp *it, int32_t lo, int32_t hi)
     bool is_load = inst->op == UM_KOP_FRAG_LOAD, by_columns = (inst->imm >> 31 & 1) != 0;
     um_ifrag *frag = &it->frag[frag_of(inst) - 1];
     um_imem *mem = &it->mem[(inst->imm >> 32) - 1];
-    um_dtype frag_dtype = it->k->frag[frag_of(inst) - 1].dtype;
-    um_dtype mem_dtype = it->k->mem[mem - it->mem].type.dtype;
+    size_t size = frag->size;
     uint64_t index = ((const uint32_t *)um_interp_value(it, inst->arg[0]))[lo];
     uint64_t stride = ((const uint32_t *)um_interp_value(it, inst->arg[1]))[lo];
     uint32_t subgroup = (uint32_t)(lo / it->subgroup);
     UM_TRY(check_same(it, inst->arg[0], lo, hi));
     UM_TRY(check_same(it, inst->arg[1], lo, hi));
+    if (!is_aligned(frag, by_columns, index, stride))
+        return um_interp_fail(it, UM_INVALID_ARGUMENT, lo,
+                              "index %llu or stride %llu of %s: rows not at whole 16 bytes",
+                              (unsigned long long)index, (unsigned long long)stride, mem->name);
     for (uint32_t f = 0; f < total_of(frag); f++) {
         uint32_t row = f / frag->columns, column = f % frag->columns;
         uint64_t at = index + (by_columns ? column * stride + row : row * stride + column);
@@ -73,10 +75,8 @@ static um_status move_matrix(um_interp *it, int32_t lo, int32_t hi)
         if (!is_load && !frag->is[item]) return fail_unwritten(it, frag_of(inst), row, column, lo);
         UM_TRY(um_interp_touch(it, mem, at, 1, UM_WHO_SUBGROUP + subgroup, lo,
                                is_load ? UM_TOUCH_READ : UM_TOUCH_WRITE));
-        if (is_load)
-            move_element(frag_dtype, frag->data, (int64_t)item, mem_dtype, mem->data, (int64_t)at);
-        else
-            move_element(mem_dtype, mem->data, (int64_t)at, frag_dtype, frag->data, (int64_t)item);
+        char *there = mem->data + at * size, *here = frag->data + item * size;
+        memcpy(is_load ? here : there, is_load ? there : here, size);
         frag->is[item] = UM_IS_WRITTEN;
     }
     return UM_OK;

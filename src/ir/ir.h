@@ -55,6 +55,19 @@ typedef struct um_kfrag {
     uint32_t m, n, k;
 } um_kfrag;
 
+static inline uint32_t um_kfrag_rows(const um_kfrag *f)
+{
+    return f->role == UM_K_FRAG_B ? f->k : f->m;
+}
+static inline uint32_t um_kfrag_columns(const um_kfrag *f)
+{
+    return f->role == UM_K_FRAG_A ? f->k : f->n;
+}
+static inline uint32_t um_kfrag_count(const um_kfrag *f)
+{
+    return um_kfrag_rows(f) * um_kfrag_columns(f);
+}
+
 struct um_kernel {
     char name[48];
     uint32_t group_size[3], subgroup_size, cluster_size[3]; /* sizes of dimensions are 1 or more */
@@ -175,13 +188,16 @@ um_status um_kernel_simplify(const um_kernel *k, um_kernel **out);
 
 /* What a target lacks. */
 typedef struct um_klacks {
-    bool group_ops;     /* group_broadcast, group_reduce, group_scan */
-    bool subgroups;     /* subgroup ops; they are then as with subgroups of one invocation */
-    uint32_t shuffles;  /* not 0: subgroup_reduce, _scan and _ballot; it has shuffles, and subgroups
-                           of this many invocations, of a work-group the last perhaps of fewer */
-    bool async_copy;    /* async_copy, _commit, _wait */
-    bool math;          /* EXP to ATAN2 of f32 within bounds: they are done by arithmetic */
-    bool lane_bitcasts; /* bitcast to another number of lanes */
+    bool group_ops;    /* group_broadcast, group_reduce, group_scan */
+    bool subgroups;    /* subgroup ops; they are then as with subgroups of one invocation */
+    uint32_t shuffles; /* not 0: subgroup_reduce, _scan and _ballot; it has shuffles, and subgroups
+                          of this many invocations, of a work-group the last perhaps of fewer */
+    bool fragments;    /* of all matrix tiles but these */
+    const struct um_matrix_tile *tiles;
+    int32_t tile_count;
+    bool async_copy;        /* async_copy, _commit, _wait */
+    bool math;              /* EXP to ATAN2 of f32 within bounds: they are done by arithmetic */
+    bool lane_bitcasts;     /* bitcast to another number of lanes */
     bool narrow_saturation; /* only its converts of f32 and f64 to 32 and 64 bits saturate */
     bool saturation;        /* its convert of a float that is no integer's is anything */
     uint32_t arithmetic;    /* bit (1u << dtype): f16, computed in f32 */
@@ -198,6 +214,8 @@ um_status um_kernel_lower(const um_kernel *k, const um_klacks *lacks, um_kernel 
 /* Whether a device with such capabilities runs a finished kernel as it is (fits.c). UNSUPPORTED,
  * naming what it lacks. */
 struct um_caps;
+struct um_matrix_tile;
+bool um_ktile_holds(const struct um_matrix_tile *tile, const um_kfrag *f);
 um_status um_kernel_fits(const um_kernel *k, const struct um_caps *caps);
 
 #endif

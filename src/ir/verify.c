@@ -469,7 +469,9 @@ static um_status check_frag(const check *c)
     uint64_t mem = c->inst->imm >> 32;
     bool load = c->inst->op == UM_KOP_FRAG_LOAD;
     UM_TRY(check_memory_use(c, mem, BUFFER | SHARED, load ? UM_K_READ : UM_K_WRITE));
-    if (c->k->mem[mem - 1].type.dtype != f->dtype)
+    um_dtype held = c->k->mem[mem - 1].type.dtype; /* also its bits as an unsigned integer */
+    if (held != f->dtype &&
+        (um_dtype_get_kind(held) != UM_KIND_UINT || um_dtype_bits(held) != um_dtype_bits(f->dtype)))
         return bad(c, "%s holds %s, fragment %s %s", c->k->mem[mem - 1].name,
                    um_dtype_name(c->k->mem[mem - 1].type.dtype), f->name, um_dtype_name(f->dtype));
     UM_TRY(operand_is(c, 0, u32));

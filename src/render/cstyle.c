@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { NAME_MAX_BYTES = 96 };
+enum { NAME_MAX_BYTES = sizeof(um_cstyle_arg) };
 
 typedef struct walker {
     const um_kernel *k;
@@ -23,13 +23,6 @@ typedef struct words_of {
     int32_t bits;
     char vector[32], mangled[40];
 } words_of;
-
-static const char *const target_names[UM_TARGET_COUNT] = {"opencl", "cuda", "hip", "metal", "wgsl"};
-
-const char *um_target_name(um_target target)
-{
-    return (uint32_t)target < UM_TARGET_COUNT ? target_names[target] : "none";
-}
 
 /* ---- templates ------------------------------------------------------------------------------- */
 
@@ -549,6 +542,19 @@ static void walk_flow(walker *w, um_val v)
         w->depth++;
 }
 
+static void walk_frag(walker *w, um_val v)
+{
+    words_of x;
+    char name[NAME_MAX_BYTES];
+    um_text text = {0};
+    fill(w, v, 0, &x, name);
+    um_cstyle_frag(w->k, &w->k->inst[v], x.arg, &text);
+    x.expression = text.data ? text.data : "";
+    line(w, w->k->inst[v].type.dtype ? w->d->value : "$e", &x);
+    if (text.status != UM_OK) w->status = text.status;
+    um_text_release(&text);
+}
+
 static void walk(walker *w, um_val v)
 {
     switch (w->k->inst[v].op) {
@@ -575,7 +581,7 @@ static void walk(walker *w, um_val v)
     case UM_KOP_BREAK:
     case UM_KOP_END:
     case UM_KOP_BARRIER: walk_flow(w, v); return;
-    default: walk_value(w, v);
+    default: (um_cstyle_is_frag(w->k->inst[v].op) ? walk_frag : walk_value)(w, v);
     }
 }
 
@@ -625,17 +631,10 @@ static void find_atomics(walker *w)
     }
 }
 
-static int64_t buffer_count(const um_kernel *k)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < k->mem_count; i++) count += k->mem[i].space == UM_SPACE_BUFFER;
-    return count;
-}
-
 /* The parameter list, without the comma behind its last one. */
 static void put_params(walker *w)
 {
-    words_of x = {.imm = (uint64_t)buffer_count(w->k), .name = w->k->name};
+    words_of x = {.imm = (uint64_t)um_cstyle_buffers(w->k), .name = w->k->name};
     int64_t start = w->out->size;
     declare_memories(w, UM_SPACE_BUFFER, w->d->buffer_param, ", ");
     declare_scalars(w, w->d->scalar_param, ", ");
@@ -651,10 +650,12 @@ static void put_function(walker *w)
 {
     const um_dialect *d = w->d;
     const um_kernel *k = w->k;
-    words_of x = {.name = k->name, .imm = (uint64_t)buffer_count(k)};
+    words_of x = {.name = k->name, .imm = (uint64_t)um_cstyle_buffers(k)};
     x.count = (uint64_t)k->group_size[0] * k->group_size[1] * k->group_size[2];
     for (int32_t i = 0; i < 3; i++) snprintf(x.arg[i], sizeof x.arg[i], "%u", k->group_size[i]);
     put(w->out, d->head);
+    const char *missing = um_cstyle_frag_head(k, d, w->out);
+    if (missing) lacks(w, "words for", missing);
     if (d->struct_open && (k->scalar_count > 0 || d->struct_base)) {
         expand(w->out, d->struct_open, &x);
         declare_memories(w, UM_SPACE_BUFFER, d->struct_base, "\n");
@@ -671,6 +672,7 @@ static void put_function(walker *w)
     declare_memories(w, UM_SPACE_SHARED, d->shared_begin, "\n");
     declare_memories(w, UM_SPACE_PRIVATE, d->array_begin, "\n");
     declare_memories(w, UM_SPACE_VAR, d->var_begin, "\n");
+    um_cstyle_declare_frags(k, w->out);
     for (int64_t v = 1; v < k->inst_count && w->status == UM_OK; v++) walk(w, (um_val)v);
     put(w->out, "}\n");
 }

@@ -55,7 +55,29 @@ typedef struct um_dialect {
         *atomic_type;     /* of memories with atomics; NULL: as others */
     const char *space[4]; /* by um_space */
     const char *if_open, *for_open, *loop_open;
+    /* Before texts with fragments or asynchronous copies; NULL: the language has none. Whether it
+     * says where a fragment's elements lie, and copies so. */
+    const char *const *frag_head;
+    bool frag_places, async_copies;
 } um_dialect;
+
+static inline int64_t um_cstyle_buffers(const um_kernel *k)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < k->mem_count; i++) count += k->mem[i].space == UM_SPACE_BUFFER;
+    return count;
+}
+
+/* cstyle_frag.c: arg: the operands' texts. */
+typedef char um_cstyle_arg[96];
+bool um_cstyle_is_frag(um_kop op);
+/* What a text with such opcodes needs before it. The name of an opcode that it has not; or NULL. */
+const char *um_cstyle_frag_head(const um_kernel *k, const um_dialect *d, um_text *out);
+void um_cstyle_declare_frags(const um_kernel *k, um_text *out);
+void um_cstyle_frag(const um_kernel *k, const um_kinst *inst, um_cstyle_arg *arg, um_text *out);
+extern const char um_frag_common[];
+extern const char *const um_frag_head_cuda[], *const um_frag_head_hip[],
+                                                  *const um_frag_head_metal[];
 
 extern const um_words um_words_c[UM_KOP_LIMIT]; /* of C and its kin */
 extern const um_dialect um_dialect_opencl, um_dialect_cuda, um_dialect_hip, um_dialect_metal,

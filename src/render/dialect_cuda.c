@@ -118,11 +118,12 @@ static const char head[] =
              [UM_U16] = "unsigned short",                                                          \
              [UM_U8] = "unsigned char",                                                            \
              [UM_BOOL] = "bool"},                                                                  \
-    .vector = {[UM_F32] = "float$n", [UM_I32] = "int$n", [UM_U32] = "uint$n"}, .head = head,       \
-    .infinite = "um_bits<float>($iu)", .infinite64 = "um_bits<double>($iull)", .f32_suffix = "f",  \
-    .u32_suffix = "u", .i64_suffix = "ll", .u64_suffix = "ull", .buffer_param = "$s$t *$m",        \
-    .scalar_param = "$t $m", .scalar_words = "$m", .builtin_params = "",                           \
-    .shared_begin = "__shared__ $t $m[$n];",                                                       \
+    .vector = {[UM_F32] = "float$n",  [UM_I32] = "int$n",  [UM_U32] = "uint$n",                    \
+               [UM_U16] = "ushort$n", [UM_U8] = "uchar$n", [UM_I8] = "char$n"},                    \
+    .head = head, .infinite = "um_bits<float>($iu)", .infinite64 = "um_bits<double>($iull)",       \
+    .f32_suffix = "f", .u32_suffix = "u", .i64_suffix = "ll", .u64_suffix = "ull",                 \
+    .buffer_param = "$s$t *$m", .scalar_param = "$t $m", .scalar_words = "$m",                     \
+    .builtin_params = "", .shared_begin = "__shared__ __align__(16) $t $m[$n];",                   \
     .function_open = "\nextern \"C\" __global__ void __launch_bounds__($n)\num_$v(",               \
     .var_begin = "$t $m;", .array_begin = "$t $m[$n];", .value = "const $t $v = $e;",              \
     .later = "$t $v = $e;", .assign = "$v = $e;", .element = "$m[$0]",                             \
@@ -136,5 +137,14 @@ static const char head[] =
     .if_open = "if ($0) {", .for_open = "for ($t $v = $0; $v < $1; $v += $2) {",                   \
     .loop_open = "for (;;) {"
 
-const um_dialect um_dialect_cuda = {.name = "cuda", .ops = words_cuda, COMMON_DIALECT};
-const um_dialect um_dialect_hip = {.name = "hip", .ops = words_hip, COMMON_DIALECT};
+const um_dialect um_dialect_cuda = {.name = "cuda",
+                                    .ops = words_cuda,
+                                    .frag_head = um_frag_head_cuda,
+                                    .frag_places = true,
+                                    .async_copies = true,
+                                    COMMON_DIALECT};
+const um_dialect um_dialect_hip = {.name = "hip",
+                                   .ops = words_hip,
+                                   .frag_head = um_frag_head_hip,
+                                   .frag_places = true,
+                                   COMMON_DIALECT};

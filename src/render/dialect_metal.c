@@ -121,4 +121,5 @@ const um_dialect um_dialect_metal = {
     .if_open = "if ($0) {",
     .for_open = "for ($t $v = $0; $v < $1; $v += $2) {",
     .loop_open = "for (;;) {",
+    .frag_head = um_frag_head_metal,
 };

@@ -10,6 +10,13 @@ enum {
             1 << UM_F8E5M2FNUZ | 1 << UM_F6E2M3 | 1 << UM_F6E3M2 | 1 << UM_F8E8M0
 };
 
+static const char *const target_names[UM_TARGET_COUNT] = {"opencl", "cuda", "hip", "metal", "wgsl"};
+
+const char *um_target_name(um_target target)
+{
+    return (uint32_t)target < UM_TARGET_COUNT ? target_names[target] : "none";
+}
+
 typedef struct row {
     uint32_t never, perhaps; /* types: that have no words; that are up to the device */
     enum { ALONE, BY_SHUFFLES, WHOLE } subgroups;
@@ -32,6 +39,7 @@ static um_klacks lacks_of(const row *r, uint32_t types, uint32_t subgroup_size)
     /* halves of a wide sum are no sums, but they can be shuffled */
     bool shuffles = r->subgroups == BY_SHUFFLES || (lacking & WIDE) != 0;
     return (um_klacks){.group_ops = true,
+                       .fragments = true,
                        .async_copy = true,
                        .math = true,
                        .lane_bitcasts = true,

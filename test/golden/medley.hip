@@ -60,7 +60,7 @@ __device__ inline unsigned int um_dot4_u8(unsigned int a, unsigned int b, unsign
 extern "C" __global__ void __launch_bounds__(32)
 um_medley(const float *x_, int *float_, unsigned int *hist_, unsigned int n_)
 {
-    __shared__ float tile_[64];
+    __shared__ __align__(16) float tile_[64];
     int own_[4];
     float acc_0_;
     float acc_1_;

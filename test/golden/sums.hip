@@ -60,7 +60,7 @@ __device__ inline unsigned int um_dot4_u8(unsigned int a, unsigned int b, unsign
 extern "C" __global__ void __launch_bounds__(24)
 um_sums(float *x_)
 {
-    __shared__ float group_f32_[24];
+    __shared__ __align__(16) float group_f32_[24];
     const unsigned int v1 = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
     const float v2 = x_[v1];
     group_f32_[v1] = v2;
