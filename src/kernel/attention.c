@@ -1,6 +1,5 @@
-/* kernel/attention.c: attention in the flash form: a work-group makes up to A_TILE columns of one
- * query's output; its invocations score a tile of keys, one each, and then add up a column each of
- * the values, under a maximum that grows as tiles come. */
+/* kernel/attention.c: what attention (attention_forward.c) and its gradients (attention_grad.c)
+ * share: parameters, lengths, which keys a query sees, scores. */
 #include "kernel/attention.h"
 
 #include <math.h>
@@ -73,7 +72,7 @@ uint64_t um_kattention_length_bytes(const um_kattention *a)
     return has_lengths(a) ? (UM_KFAULT_BYTES + 8 * batch + 15) / 16 * 16 : UM_KFAULT_BYTES;
 }
 
-um_status um_kattention_begin(um_kattention *a, const char *name, int64_t groups)
+um_status um_kattention_begin(um_kattention *a, const char *name, int64_t groups, uint32_t size)
 {
     const um_op *op = a->op;
     const um_view *q = &op->in[0], *key = &op->in[1], *v = &op->in[2];
@@ -81,7 +80,7 @@ um_status um_kattention_begin(um_kattention *a, const char *name, int64_t groups
     um_klaunch *launch = a->launch = &a->plan->launch[a->plan->launch_count++];
     double scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)q->shape[3]);
     UM_TRY(
-        um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {A_TILE}}, &launch->kernel));
+        um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {size}}, &launch->kernel));
     um_kernel *k = a->k = launch->kernel;
     int64_t kv_heads = UM_MAX(key->shape[1], 1);
     um_klaunch_groups(launch, groups);
@@ -111,7 +110,7 @@ void um_kattention_declare(um_kattention *a, uint32_t wanted, const um_view *out
         for (int32_t axis = 0; axis < v->rank; axis++)
             w->stride[i][axis] = v->shape[axis] == 1 ? 0 : v->stride[axis];
         bool written = i == A_OUT || (i == A_LSE && a->op->id == UM_OP_ATTENTION);
-        bool narrow = written && um_dtype_bits(v->dtype) < 32;
+        bool narrow = written && um_dtype_bits(v->dtype) < 32 && !a->in_fours;
         w->rank = v->rank;
         a->view[i] = um_kview_declare(a->k, a->launch, w, i, written ? UM_K_WRITE : UM_K_READ,
                                       narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
@@ -172,14 +171,17 @@ um_status um_kattention_plan_lengths(um_kattention *a)
     return um_kernel_finish(k);
 }
 
-static um_val as_i32(const um_kattention *a, um_val u) { return um_k_bitcast(a->k, UM_I32, 1, u); }
+um_val um_kattention_i32(const um_kattention *a, um_val u)
+{
+    return um_k_bitcast(a->k, UM_I32, 1, u);
+}
 
 /* i32: the keys (0) or queries (1) of sequence b. */
 static um_val length_of(const um_kattention *a, um_val b, uint32_t which)
 {
     um_kernel *k = a->k;
     if (!um_op_has_input(a->op, a->optional + 1 + (int32_t)which))
-        return as_i32(a, which ? a->queries : a->keys);
+        return um_kattention_i32(a, which ? a->queries : a->keys);
     um_val at =
         um_k_add(k, um_k_mul(k, b, um_k_u32(k, 2)), um_k_u32(k, UM_KFAULT_BYTES / 4 + which));
     return um_k_load(k, a->scratch, at);
@@ -190,23 +192,29 @@ static um_val length_of(const um_kattention *a, um_val b, uint32_t which)
 um_kquery um_kattention_query(const um_kattention *a, um_val row)
 {
     um_kernel *k = a->k;
+    um_val rest = um_k_div(k, row, a->queries);
+    return um_kattention_query_at(a, um_k_div(k, rest, a->heads), um_k_rem(k, rest, a->heads),
+                                  um_k_rem(k, row, a->queries));
+}
+
+um_kquery um_kattention_query_at(const um_kattention *a, um_val b, um_val h, um_val query)
+{
+    um_kernel *k = a->k;
     const um_attention_desc *attrs = &a->op->attrs.attention;
-    um_kquery q = {.i = um_k_rem(k, row, a->queries)};
-    um_val rest = um_k_div(k, row, a->queries), none = um_k_i32(k, 0);
-    q.h = um_k_rem(k, rest, a->heads);
-    q.b = um_k_div(k, rest, a->heads);
-    q.kv_head = um_k_div(k, q.h, a->group);
+    um_kquery q = {.b = b, .h = h, .i = query, .kv_head = um_k_div(k, h, a->group)};
+    um_val none = um_k_i32(k, 0);
     q.key_count = length_of(a, q.b, 0);
     q.query_count = length_of(a, q.b, 1);
     q.begin = none;
     q.end = q.key_count;
-    um_val i = as_i32(a, q.i), own = i;
+    um_val i = um_kattention_i32(a, q.i), own = i;
     if (attrs->causal != UM_CAUSAL_TOP_LEFT)
         own = um_k_add(k, own, um_k_sub(k, q.key_count, q.query_count));
     if (attrs->causal != UM_CAUSAL_NONE || attrs->window > 0)
         q.end = um_k_min(k, q.end, um_k_add(k, own, um_k_i32(k, 1)));
     if (attrs->window > 0) {
-        um_val first = um_k_add(k, um_k_sub(k, own, as_i32(a, a->window)), um_k_i32(k, 1));
+        um_val first =
+            um_k_add(k, um_k_sub(k, own, um_kattention_i32(a, a->window)), um_k_i32(k, 1));
         q.begin = um_k_max(k, first, none);
     }
     q.end = um_k_select(k, um_k_lt(k, i, q.query_count), um_k_max(k, q.end, none), none);
@@ -264,185 +272,43 @@ um_val um_kattention_bias(const um_kattention *a, const um_kquery *q, um_val j, 
 {
     um_kernel *k = a->k;
     if (!um_kattention_has(a, A_BIAS)) return um_kattention_real(a, 0);
-    bool is_mask = a->walk.view[A_BIAS]->dtype == UM_BOOL;
-    um_val place[4] = {q->b, q->h, q->i, j}, none = um_kattention_real(a, 0);
-    um_mem bias = um_kattention_var(a, "bias", none);
-    um_mem in = um_kattention_var(a, "in", *seen);
-    um_k_if(k, *seen);
-    um_val value = um_kattention_load(a, A_BIAS, place);
+    const um_kview *v = &a->view[A_BIAS];
+    bool is_mask = v->dtype == UM_BOOL;
+    um_val place[4] = {q->b, q->h, q->i, j};
+    um_val at = um_kview_index(k, v, v->base, 0, 4, place);
+    um_val other = um_k_const(k, is_mask ? UM_U8 : v->dtype, 0);
+    um_val value = um_kvalue_as(k, a->compute, um_k_load_if(k, v->mem, at, *seen, other));
     um_val masked = um_kattention_real(a, is_mask ? 0 : -(double)INFINITY);
-    um_k_set(k, in, um_k_ne(k, value, masked));
-    um_k_set(k, bias, is_mask ? none : value);
-    um_k_end(k);
-    *seen = um_k_get(k, in);
-    return um_k_get(k, bias);
+    *seen = um_k_and(k, *seen, um_k_ne(k, value, masked));
+    return is_mask ? um_kattention_real(a, 0) : value;
+}
+
+um_val um_kattention_finish(const um_kattention *a, um_val dot, um_val *slope)
+{
+    um_kernel *k = a->k;
+    int32_t lanes = um_val_type(k, dot).lanes;
+    um_val score = um_k_mul(k, dot, um_k_splat(k, lanes, a->scale));
+    um_val one = um_k_splat(k, lanes, um_kattention_real(a, 1));
+    if (slope) *slope = one;
+    if (!(a->op->attrs.attention.softcap > 0)) return score;
+    um_val softcap = um_k_splat(k, lanes, a->softcap);
+    um_val t = um_k_tanh(k, um_k_div(k, score, softcap));
+    if (slope) *slope = um_k_sub(k, one, um_k_mul(k, t, t));
+    return um_k_mul(k, softcap, t);
 }
 
 um_val um_kattention_score(const um_kattention *a, const um_kquery *q, um_val j, um_val *slope)
 {
-    um_kernel *k = a->k;
     um_val q_place[4] = {q->b, q->h, q->i, 0}, k_place[4] = {q->b, q->kv_head, j, 0};
     um_val dot = um_kattention_dot(a, A_Q, q_place, A_K, k_place, a->d, "qk");
-    um_val score = um_k_mul(k, dot, a->scale), one = um_kattention_real(a, 1);
-    if (slope) *slope = one;
-    if (!(a->op->attrs.attention.softcap > 0)) return score;
-    um_val t = um_k_tanh(k, um_k_div(k, score, a->softcap));
-    if (slope) *slope = um_k_sub(k, one, um_k_mul(k, t, t));
-    return um_k_mul(k, a->softcap, t);
+    return um_kattention_finish(a, dot, slope);
 }
 
-/* ---- forward -------------------------------------------------------------------------------- */
-
-/* What a work-group and its invocations keep from tile to tile. */
-typedef struct state {
-    um_mem scores, weights, seen;                      /* shared */
-    um_mem top, total, total_lost, sum, sum_lost, any; /* variables */
-} state;
-
-/* What is taken from scores before exp: the largest, or 0 where that is -inf. */
-static um_val shift_of(const um_kattention *a, um_val top)
+um_val um_kattention_shift(const um_kattention *a, um_val top)
 {
     um_kernel *k = a->k;
     um_val lowest = um_kattention_real(a, -(double)INFINITY);
     return um_k_select(k, um_k_eq(k, top, lowest), um_kattention_real(a, 0), top);
-}
-
-static state state_begin(const um_kattention *a, const um_kquery *q)
-{
-    um_kernel *k = a->k;
-    um_val none = um_kattention_real(a, 0), first = um_kattention_real(a, -(double)INFINITY);
-    um_val all = none;
-    if (um_kattention_has(a, A_SINKS)) {
-        first = um_kattention_load(a, A_SINKS, &q->h);
-        all = um_k_exp(k, um_k_sub(k, first, shift_of(a, first)));
-    }
-    return (state){.scores = um_k_shared(k, "scores", a->compute, A_TILE),
-                   .weights = um_k_shared(k, "weights", a->compute, A_TILE),
-                   .seen = um_k_shared(k, "seen", UM_U32, A_TILE),
-                   .top = um_kattention_var(a, "top", first),
-                   .total = um_kattention_var(a, "total", all),
-                   .total_lost = um_kattention_var(a, "total_lost", none),
-                   .sum = um_kattention_var(a, "sum", none),
-                   .sum_lost = um_kattention_var(a, "sum_lost", none),
-                   .any = um_kattention_var(a, "any", a->zero)};
-}
-
-/* This invocation's key. */
-static void score_own(const um_kattention *a, const um_kquery *q, const state *s, um_val local,
-                      um_val j, um_val end)
-{
-    um_kernel *k = a->k;
-    um_val seen = um_k_lt(k, j, end);
-    um_mem score = um_kattention_var(a, "score", um_kattention_real(a, 0));
-    um_val bias = um_kattention_bias(a, q, j, &seen);
-    um_k_if(k, seen);
-    um_k_set(k, score, um_k_add(k, um_kattention_score(a, q, j, NULL), bias));
-    um_k_end(k);
-    um_k_store(k, s->scores, local, um_k_get(k, score));
-    um_k_store(k, s->seen, local, um_k_convert(k, UM_U32, seen));
-}
-
-/* The larger top, under which the tile's weights are, and what is there already shrinks to it. */
-static void weigh(const um_kattention *a, const state *s, um_val local)
-{
-    um_kernel *k = a->k;
-    um_val before = um_k_get(k, s->top);
-    um_val t = um_k_for(k, a->zero, um_k_u32(k, A_TILE), a->one);
-    um_val is_seen = um_k_load(k, s->seen, t);
-    um_k_if(k, um_k_ne(k, is_seen, a->zero));
-    um_k_set(k, s->top, um_kvalue_max(k, um_k_get(k, s->top), um_k_load(k, s->scores, t)));
-    um_k_set(k, s->any, a->one);
-    um_k_end(k);
-    um_k_end(k);
-    um_val shift = shift_of(a, um_k_get(k, s->top));
-    um_val own = um_k_exp(k, um_k_sub(k, um_k_load(k, s->scores, local), shift));
-    is_seen = um_k_ne(k, um_k_load(k, s->seen, local), a->zero);
-    um_k_store(k, s->weights, local,
-               um_k_select(k, is_seen, own, um_kattention_real(a, -1))); /* -1: not seen */
-    um_val less = um_k_exp(k, um_k_sub(k, before, shift));
-    um_val same = um_k_eq(k, before, um_k_get(k, s->top)); /* or all that is there is 0 */
-    same = um_k_or(k, same, um_k_eq(k, before, um_kattention_real(a, -(double)INFINITY)));
-    less = um_k_select(k, same, um_kattention_real(a, 1), less);
-    const um_mem kept[] = {s->total, s->total_lost, s->sum, s->sum_lost};
-    for (int32_t i = 0; i < 4; i++) um_k_set(k, kept[i], um_k_mul(k, um_k_get(k, kept[i]), less));
-}
-
-/* The tile's values, a column an invocation. */
-static void blend(const um_kattention *a, const um_kquery *q, const state *s, um_val first,
-                  um_val column, um_val in)
-{
-    um_kernel *k = a->k;
-    um_val none = um_kattention_real(a, 0);
-    um_mem part = um_kattention_var(a, "part", none), all = um_kattention_var(a, "all", none);
-    um_val t = um_k_for(k, a->zero, um_k_u32(k, A_TILE), a->one);
-    um_val p = um_k_load(k, s->weights, t);
-    um_k_if(k, um_k_not(k, um_k_lt(k, p, none)));
-    um_k_set(k, all, um_k_add(k, um_k_get(k, all), p));
-    um_k_if(k, in);
-    um_val place[4] = {q->b, q->kv_head, um_k_add(k, first, t), column};
-    um_val v = um_kattention_load(a, A_V, place);
-    um_k_set(k, part, um_k_fma(k, p, v, um_k_get(k, part)));
-    um_k_end(k);
-    um_k_end(k);
-    um_k_end(k);
-    um_ksum_add(k, s->total, s->total_lost, um_k_get(k, all));
-    um_ksum_add(k, s->sum, s->sum_lost, um_k_get(k, part));
-}
-
-static void store_results(const um_kattention *a, const um_kquery *q, const state *s, um_val column,
-                          um_val in)
-{
-    um_kernel *k = a->k;
-    const um_kview *out = &a->view[A_OUT], *lse = &a->view[A_LSE];
-    um_val place[4] = {q->b, q->h, q->i, column}, none = um_kattention_real(a, 0);
-    um_val total = um_ksum_get(k, s->total, s->total_lost);
-    um_val y = um_k_div(k, um_ksum_get(k, s->sum, s->sum_lost), total);
-    y = um_k_select(k, um_k_eq(k, um_k_get(k, s->any), a->zero), none, y);
-    um_k_if(k, in);
-    um_val at = um_kview_index(k, out, out->base, 0, 4, place);
-    um_kview_store(k, out, at, um_kvalue_as(k, out->dtype, y));
-    um_k_end(k);
-    if (!um_kattention_has(a, A_LSE)) return;
-    um_val top = um_k_get(k, s->top), off = um_k_sub(k, top, top);
-    um_val log_sum = um_k_add(k, top, um_k_log(k, total));
-    log_sum = um_k_select(k, um_k_eq(k, off, none), log_sum, top);
-    um_k_if(k, um_k_eq(k, column, a->zero));
-    um_kview_store(k, lse, um_kview_index(k, lse, lse->base, 0, 3, place), log_sum);
-    um_k_end(k);
-}
-
-static um_status plan_forward(um_kattention *a)
-{
-    const um_op *op = a->op;
-    const um_view *q_view = &op->in[0];
-    int64_t rows = q_view->shape[0] * q_view->shape[1] * q_view->shape[2];
-    int64_t chunks = UM_MAX(um_ceil_div(op->in[2].shape[3], A_TILE), 1);
-    UM_TRY(um_kattention_begin(a, um_op_name(op->id), rows * chunks));
-    um_kernel *k = a->k;
-    um_kattention_declare(a,
-                          UM_BIT(A_Q) | UM_BIT(A_K) | UM_BIT(A_V) | UM_BIT(A_BIAS) |
-                              UM_BIT(A_SINKS) | UM_BIT(A_OUT) | UM_BIT(A_LSE),
-                          NULL);
-    um_val groups = um_klaunch_scalar(k, a->launch, "groups", (uint32_t)(rows * chunks));
-    um_val across = um_klaunch_scalar(k, a->launch, "chunks", (uint32_t)chunks);
-    um_val number = um_klaunch_group_number(k), local = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
-    um_val tile = um_k_u32(k, A_TILE);
-    um_k_if(k, um_k_lt(k, number, groups));
-    um_kquery q = um_kattention_query(a, um_k_div(k, number, across));
-    um_val column = um_k_add(k, um_k_mul(k, um_k_rem(k, number, across), tile), local);
-    um_val in = um_k_lt(k, column, a->dv), begin, end;
-    um_kattention_bounds(a, &q, local, &begin, &end);
-    state s = state_begin(a, &q);
-    um_val first = um_k_for(k, begin, end, tile);
-    score_own(a, &q, &s, local, um_k_add(k, first, local), end);
-    um_k_barrier(k);
-    weigh(a, &s, local);
-    um_k_barrier(k);
-    blend(a, &q, &s, first, column, in);
-    um_k_end(k);
-    store_results(a, &q, &s, column, in);
-    um_k_end(k);
-    return um_kernel_finish(k);
 }
 
 /* ---- the family ----------------------------------------------------------------------------- */
@@ -455,9 +321,6 @@ bool um_kattention_supports(const um_op *op, char *why, size_t why_size)
 
 um_status um_kattention_plan(const um_op *op, um_kplan *plan)
 {
-    if (op->id != UM_OP_ATTENTION) return um_kattention_grad_plan(op, plan);
-    um_kattention a = um_kattention_of(op, plan);
-    plan->scratch_bytes = um_kattention_length_bytes(&a);
-    UM_TRY(um_kattention_plan_lengths(&a));
-    return plan_forward(&a);
+    return op->id == UM_OP_ATTENTION ? um_kattention_forward_plan(op, plan)
+                                     : um_kattention_grad_plan(op, plan);
 }

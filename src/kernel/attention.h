@@ -1,5 +1,5 @@
-/* kernel/attention.h: what attention (attention.c) and its gradients (attention_grad.c) share: the
- * views as parameters, which keys a query sees, and scores. */
+/* kernel/attention.h: what attention (attention_forward.c) and its gradients (attention_grad.c)
+ * share: the views as parameters, which keys a query sees, scores (attention.c); tiles. */
 #ifndef UM_KERNEL_ATTENTION_H
 #define UM_KERNEL_ATTENTION_H
 
@@ -9,7 +9,7 @@
 enum { A_Q, A_K, A_V, A_BIAS, A_SINKS, A_OUT, A_LSE, A_DOUT, A_RESULT, A_COUNT };
 _Static_assert((int)A_COUNT <= (int)UM_KVIEWS, "a walk has them all");
 
-/* Keys that a work-group's invocations score at a time, one each; and columns that they make. */
+/* Invocations of a group that works without tiles. */
 enum { A_TILE = 64 };
 
 typedef struct um_kattention {
@@ -19,6 +19,7 @@ typedef struct um_kattention {
     um_klaunch *launch;
     um_dtype compute;
     int32_t optional; /* input number of the bias */
+    bool in_fours;    /* A_OUT is written 4 columns at a time */
     um_kwalk walk;
     um_kview view[A_COUNT];
     um_mem scratch;                                                              /* of i32 */
@@ -36,14 +37,15 @@ um_kattention um_kattention_of(const um_op *op, um_kplan *plan);
 /* Bytes of the plan's scratch for lengths, and their launch where there are any. */
 uint64_t um_kattention_length_bytes(const um_kattention *a);
 um_status um_kattention_plan_lengths(um_kattention *a);
-/* A kernel of A_TILE invocations a group, with the sizes as scalars. */
-um_status um_kattention_begin(um_kattention *a, const char *name, int64_t groups);
+/* A kernel of `size` invocations a group, with the sizes as scalars. */
+um_status um_kattention_begin(um_kattention *a, const char *name, int64_t groups, uint32_t size);
 /* The views of `wanted` (bits) that there are. out: what A_OUT is; NULL: the op's first. */
 void um_kattention_declare(um_kattention *a, uint32_t wanted, const um_view *out);
 bool um_kattention_has(const um_kattention *a, int32_t view);
 
 /* The query of row (b, h, i); it sees keys begin .. end - 1 but for the bias. */
 um_kquery um_kattention_query(const um_kattention *a, um_val row);
+um_kquery um_kattention_query_at(const um_kattention *a, um_val b, um_val h, um_val i);
 /* begin and end as u32 that count as the same in the whole work-group, as they are. */
 void um_kattention_bounds(const um_kattention *a, const um_kquery *q, um_val local, um_val *begin,
                           um_val *end);
@@ -53,11 +55,64 @@ um_val um_kattention_dot(const um_kattention *a, int32_t x, const um_val *x_plac
                          const um_val *y_place, um_val n, const char *tag);
 /* The bias of the query and key j, 0 where there is none; *seen also of what it masks. */
 um_val um_kattention_bias(const um_kattention *a, const um_kquery *q, um_val j, um_val *seen);
-/* The score but for the bias; slope: NULL, or the softcap's. */
+/* The score but for the bias, of q k or one of all lanes; slope: NULL, or the softcap's. */
+um_val um_kattention_finish(const um_kattention *a, um_val dot, um_val *slope);
 um_val um_kattention_score(const um_kattention *a, const um_kquery *q, um_val j, um_val *slope);
 um_val um_kattention_real(const um_kattention *a, double value);
+um_val um_kattention_i32(const um_kattention *a, um_val u);
 um_mem um_kattention_var(const um_kattention *a, const char *name, um_val value);
 
+/* What is taken from scores before exp: the largest, or 0 where that is -inf. */
+um_val um_kattention_shift(const um_kattention *a, um_val top);
+
+/* ---- tiles (attention_tile.c) --------------------------------------------------------------- */
+
+/* A work-group's own rows, of one side, meet rows of the other, so many at a time. A side is the
+ * keys of a head, or the queries of all heads that share it: row i * group + h. In the numbers of
+ * their meetings, an invocation has 4 of the others by score_rows of its own; in what the
+ * work-group makes, 4 columns, or twice 4, by sum_rows. */
+enum { UM_KTILE_GROUP = 128, UM_KTILE_COLUMNS = 64, UM_KTILE_ROWS = 8 };
+typedef struct um_kform {
+    uint32_t own, other; /* rows */
+    uint32_t wide;       /* columns, in UM_KTILE_COLUMNS: 1 or 2 */
+} um_kform;
+typedef struct um_ktile {
+    um_kattention *a;
+    um_kform form;
+    bool queries; /* its own rows are */
+    uint32_t deep, across, score_rows, sum_rows;
+    um_mem parts, weights, seen; /* shared */
+    um_mem sum[UM_KTILE_ROWS],
+        lost[UM_KTILE_ROWS]; /* of its columns; lost: 0 where sums are short */
+    um_val local, x, y, sum_x, sum_y;
+    um_val b, head, first,
+        column; /* of the work-group: the batch entry, head of keys, row, column */
+    int32_t names;
+} um_ktile;
+
+/* Rows of a side; queries: of a head of keys. */
+int64_t um_ktile_row_count(const um_op *op, bool queries);
+/* Which form when: to make `columns` of the rows. */
+um_kform um_ktile_form(const um_kattention *a, int64_t rows, int64_t columns);
+/* terms: how many each sum has; where they are few, nothing is kept of what additions lose. */
+um_ktile um_ktile_make(um_kattention *a, um_kform form, bool queries, int64_t terms);
+/* Variables of 4 lanes, 0, one for each of score_rows; sums of view x over the tile's own rows by
+ * view y over the other rows from `first` on. */
+void um_ktile_multiply(um_ktile *t, int32_t x, int32_t y, um_val depth, um_val first,
+                       um_mem scores[UM_KTILE_ROWS]);
+/* Weights of score_rows rows, 0 where not seen, and bits of what is seen: row by row of 4. */
+void um_ktile_put(const um_ktile *t, const um_val *weights, um_val seen);
+/* sum += weights by view, whose rows are the others from `first` on. What is not seen adds nothing;
+ * of a tile that is not ragged, all is seen. */
+void um_ktile_blend(um_ktile *t, int32_t view, um_val first, um_val ragged);
+/* A row in a view of either side. */
+um_val um_ktile_index(const um_ktile *t, int32_t view, bool queries, um_val row, um_val column);
+/* The query of a row. */
+um_kquery um_ktile_query(const um_ktile *t, um_val row);
+/* This invocation's rows from `at` in shared memory. */
+void um_ktile_load_rows(um_kernel *k, um_mem mem, um_val at, uint32_t count, um_val *out);
+
+um_status um_kattention_forward_plan(const um_op *op, um_kplan *plan);
 /* attention_grad.c */
 bool um_kattention_grad_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kattention_grad_plan(const um_op *op, um_kplan *plan);

@@ -59,7 +59,7 @@ static um_status begin(grad *g, const char *name, int64_t groups, uint32_t wante
                        const um_view *out)
 {
     um_kattention *a = &g->a;
-    UM_TRY(um_kattention_begin(a, name, groups));
+    UM_TRY(um_kattention_begin(a, name, groups, A_TILE));
     um_kattention_declare(a, wanted | (out ? UM_BIT(A_OUT) : 0), out);
     uint32_t sees_at = g->numbers_at + (uint32_t)g->rows * words_of(g);
     g->delta_at = um_klaunch_scalar(a->k, a->launch, "delta_at", g->numbers_at);

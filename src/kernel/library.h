@@ -9,7 +9,7 @@
  *   product.c   sums of products, and what has them: matmul.c, conv.c
  *   pool.c      pooling; resize.c the same for resizing
  *   lines.c     what goes line by line (lines.h): softmax.c, norm.c; and rope.c
- *   attention.c attention; attention_grad.c its gradients
+ *   attention.c attention: attention_forward.c, by attention_tile.c; attention_grad.c its gradients
  *   quant.c     affine quantization; random.c random numbers and dropout
  *   index.c     what reads or writes through indices; nonzero.c where elements are not 0
  *   sort.c      order by keys; scan.c running sums, products, maxima

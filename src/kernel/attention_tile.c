@@ -1,0 +1,328 @@
+/* kernel/attention_tile.c: what attention and its gradients do tile by tile: a work-group's rows of
+ * queries meet a tile of keys, or the other way round, in a sum of products over the head size,
+ * from parts of both in shared memory; what is made of that, weights, is put there, and multiplied
+ * by rows of a third view. Who calls it says what weights are.
+ *
+ * Shared memory is 16 KiB at most: parts, which also hold the third view's rows; weights; who sees
+ * whom; and little more of the caller's. */
+#include "kernel/attention.h"
+
+#include <stdio.h>
+
+enum {
+    GROUP = UM_KTILE_GROUP,
+    LANES = 4,
+    ACROSS = UM_KTILE_COLUMNS / LANES, /* invocations across the columns that are made */
+    SIDE_OWN = 0,
+    SIDE_OTHER = 1,
+    PARTS = 8,        /* of a side that an invocation fetches, at most */
+    TERMS_FEW = 1024, /* sums of parts of that many lose less than the contract allows */
+    GROUPS_FEW = 192  /* below, smaller tiles are better than idle multiprocessors */
+};
+
+/* ---- forms ---------------------------------------------------------------------------------- */
+
+int64_t um_ktile_row_count(const um_op *op, bool queries)
+{
+    const um_view *q = &op->in[0], *key = &op->in[1];
+    return queries ? q->shape[1] / UM_MAX(key->shape[1], 1) * q->shape[2] : key->shape[2];
+}
+
+um_kform um_ktile_form(const um_kattention *a, int64_t rows, int64_t columns)
+{
+    const um_view *key = &a->op->in[1];
+    int64_t heads = key->shape[0] * key->shape[1];
+    bool f64 = a->compute == UM_F64, wide = columns > UM_KTILE_COLUMNS && !f64;
+    if (rows <= 8) return (um_kform){8, 64, wide ? 2 : 1};
+    if (f64) return (um_kform){32, 32, 1};
+    if (wide || heads * um_ceil_div(rows, 64) < GROUPS_FEW) return (um_kform){32, 64, wide ? 2 : 1};
+    return (um_kform){64, 32, 1};
+}
+
+static um_mem new_sum(um_ktile *t, const char *name, int32_t lanes)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%s%d", name, (int)t->names++);
+    um_kernel *k = t->a->k;
+    um_mem var = um_k_var(k, text, t->a->compute, lanes);
+    um_k_set(k, var, um_k_splat(k, lanes, um_kattention_real(t->a, 0)));
+    return var;
+}
+
+um_ktile um_ktile_make(um_kattention *a, um_kform form, bool queries, int64_t terms)
+{
+    um_kernel *k = a->k;
+    um_ktile t = {.a = a, .form = form, .queries = queries, .deep = a->compute == UM_F64 ? 8 : 16};
+    t.across = form.other / LANES;
+    t.score_rows = form.own * t.across / GROUP;
+    t.sum_rows = form.own * ACROSS / GROUP;
+    t.parts = um_k_shared(k, "parts", a->compute, t.deep * (form.own + form.other + LANES));
+    t.weights = um_k_shared(k, "weights", a->compute, form.other * (form.own + LANES));
+    t.seen = um_k_shared(k, "seen", UM_U32, GROUP);
+    for (uint32_t i = 0; i < t.sum_rows * form.wide; i++) {
+        t.sum[i] = new_sum(&t, "sum", LANES);
+        if (terms > TERMS_FEW) t.lost[i] = new_sum(&t, "lost", LANES);
+    }
+    um_val across = um_k_u32(k, t.across), sum_across = um_k_u32(k, ACROSS);
+    t.local = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+    t.x = um_k_rem(k, t.local, across);
+    t.y = um_k_div(k, t.local, across);
+    t.sum_x = um_k_rem(k, t.local, sum_across);
+    t.sum_y = um_k_div(k, t.local, sum_across);
+    return t;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static um_val rows_of(const um_ktile *t, bool queries)
+{
+    const um_kattention *a = t->a;
+    return queries ? um_k_mul(a->k, a->group, a->queries) : a->keys;
+}
+
+static um_val head_of(const um_ktile *t, um_val row)
+{
+    um_kernel *k = t->a->k;
+    um_val first = um_k_mul(k, t->head, t->a->group);
+    return um_k_add(k, first, um_k_rem(k, row, t->a->group));
+}
+
+um_val um_ktile_index(const um_ktile *t, int32_t view, bool queries, um_val row, um_val column)
+{
+    const um_kattention *a = t->a;
+    const um_kview *v = &a->view[view];
+    um_val place[4] = {t->b, t->head, row, column};
+    if (queries) {
+        place[1] = head_of(t, row);
+        place[2] = um_k_div(a->k, row, a->group);
+    }
+    return um_kview_index(a->k, v, v->base, 0, a->walk.view[view]->rank, place);
+}
+
+um_kquery um_ktile_query(const um_ktile *t, um_val row)
+{
+    um_val i = um_k_div(t->a->k, row, t->a->group);
+    return um_kattention_query_at(t->a, t->b, head_of(t, row), i);
+}
+
+void um_ktile_load_rows(um_kernel *k, um_mem mem, um_val at, uint32_t count, um_val *out)
+{
+    uint32_t lanes = UM_MIN(count, LANES);
+    for (uint32_t i = 0; i < count; i += lanes) {
+        um_val from = um_k_add(k, at, um_k_u32(k, i));
+        um_val x = um_k_load_lanes(k, mem, from, (int32_t)lanes);
+        for (uint32_t j = 0; j < lanes; j++) out[i + j] = um_k_extract(k, x, j);
+    }
+}
+
+/* ---- scores --------------------------------------------------------------------------------- */
+
+/* A side of a sum of products: what of it this invocation brings to shared memory. */
+typedef struct side {
+    int32_t view, lanes;
+    uint32_t size, step, offset, count; /* rows; from one depth to the next; vectors */
+    um_val row[PARTS], depth[PARTS];    /* in the tile */
+    um_val index[PARTS], in[PARTS];
+    um_mem fetched[PARTS];
+} side;
+
+static side side_make(um_ktile *t, int32_t number, int32_t view, um_val first)
+{
+    um_kernel *k = t->a->k;
+    bool queries = (number == SIDE_OWN) == t->queries;
+    const um_view *v = t->a->walk.view[view];
+    side s = {.view = view, .lanes = um_kwalk_lanes(v, 3), .size = t->form.own};
+    s.step = t->form.own;
+    if (number == SIDE_OTHER) {
+        s.size = t->form.other;
+        s.step = t->form.other + LANES; /* a row's depths lie in different banks */
+        s.offset = t->deep * t->form.own;
+    }
+    uint32_t lanes = (uint32_t)s.lanes, deep = t->deep / lanes;
+    s.count = UM_MAX(s.size * deep / GROUP, 1);
+    for (uint32_t i = 0; i < s.count; i++) {
+        um_val l = um_k_add(k, t->local, um_k_u32(k, i * GROUP)), by = um_k_u32(k, deep);
+        s.row[i] = um_k_div(k, l, by);
+        s.depth[i] = um_k_mul(k, um_k_rem(k, l, by), um_k_u32(k, lanes));
+        um_val row = um_k_add(k, first, s.row[i]);
+        s.in[i] = um_k_lt(k, row, rows_of(t, queries));
+        s.index[i] = um_ktile_index(t, view, queries, row, s.depth[i]);
+        s.fetched[i] = new_sum(t, "next", s.lanes);
+    }
+    return s;
+}
+
+static void fetch(const um_ktile *t, const side *s, um_val depth, um_val from)
+{
+    um_kernel *k = t->a->k;
+    const um_kview *v = &t->a->view[s->view];
+    um_val far = um_k_mul(k, from, v->stride[3]);
+    um_val none = um_k_splat(k, s->lanes, um_k_const(k, v->dtype, 0));
+    for (uint32_t i = 0; i < s->count; i++) {
+        um_val in = um_k_lt(k, um_k_add(k, from, s->depth[i]), depth);
+        in = um_k_and(k, in, s->in[i]);
+        um_val x = um_k_load_if(k, v->mem, um_k_add(k, s->index[i], far), in, none);
+        um_k_set(k, s->fetched[i], um_kvalue_as(k, t->a->compute, x));
+    }
+}
+
+static void store_fetched(const um_ktile *t, const side *s)
+{
+    um_kernel *k = t->a->k;
+    bool few = s->size * t->deep / (uint32_t)s->lanes < GROUP; /* for some invocations */
+    for (uint32_t i = 0; i < s->count; i++) {
+        um_val x = um_k_get(k, s->fetched[i]), step = um_k_u32(k, s->step);
+        um_val to = um_k_add(k, um_k_mul(k, s->depth[i], step), s->row[i]);
+        to = um_k_add(k, to, um_k_u32(k, s->offset));
+        if (few) um_k_if(k, um_k_lt(k, s->row[i], um_k_u32(k, s->size)));
+        for (int32_t j = 0; j < s->lanes; j++, to = um_k_add(k, to, step))
+            um_k_store(k, t->parts, to, um_k_extract(k, x, (uint32_t)j));
+        if (few) um_k_end(k);
+    }
+}
+
+void um_ktile_multiply(um_ktile *t, int32_t x, int32_t y, um_val depth, um_val first,
+                       um_mem scores[UM_KTILE_ROWS])
+{
+    um_kernel *k = t->a->k;
+    const um_kattention *a = t->a;
+    um_mem part[UM_KTILE_ROWS], lost[UM_KTILE_ROWS] = {0};
+    um_val row[UM_KTILE_ROWS], none = um_k_splat(k, LANES, um_kattention_real(a, 0));
+    side own = side_make(t, SIDE_OWN, x, t->first), other = side_make(t, SIDE_OTHER, y, first);
+    for (uint32_t i = 0; i < t->score_rows; i++) {
+        scores[i] = new_sum(t, "score", LANES);
+        part[i] = new_sum(t, "part", LANES);
+        if (a->walk.view[x]->shape[3] > TERMS_FEW) lost[i] = new_sum(t, "lost", LANES);
+    }
+    um_val deep = um_k_u32(k, t->deep);
+    fetch(t, &own, depth, a->zero);
+    fetch(t, &other, depth, a->zero);
+    um_val from = um_k_for(k, a->zero, depth, deep), next = um_k_add(k, from, deep);
+    store_fetched(t, &own);
+    store_fetched(t, &other);
+    um_k_barrier(k);
+    fetch(t, &own, depth, next);
+    fetch(t, &other, depth, next);
+    for (uint32_t i = 0; i < t->score_rows; i++) um_k_set(k, part[i], none);
+    um_val d = um_k_for(k, a->zero, deep, a->one);
+    um_val at = um_k_add(k, um_k_mul(k, d, um_k_u32(k, own.step)),
+                         um_k_mul(k, t->y, um_k_u32(k, t->score_rows)));
+    um_ktile_load_rows(k, t->parts, at, t->score_rows, row);
+    at =
+        um_k_add(k, um_k_mul(k, d, um_k_u32(k, other.step)), um_k_mul(k, t->x, um_k_u32(k, LANES)));
+    um_val four = um_k_load_lanes(k, t->parts, um_k_add(k, at, um_k_u32(k, other.offset)), LANES);
+    for (uint32_t i = 0; i < t->score_rows; i++)
+        um_k_set(k, part[i], um_k_fma(k, um_k_splat(k, LANES, row[i]), four, um_k_get(k, part[i])));
+    um_k_end(k);
+    for (uint32_t i = 0; i < t->score_rows; i++)
+        um_ksum_add(k, scores[i], lost[i], um_k_get(k, part[i]));
+    um_k_barrier(k);
+    um_k_end(k);
+    for (uint32_t i = 0; i < t->score_rows && lost[i]; i++)
+        um_k_set(k, scores[i], um_ksum_get(k, scores[i], lost[i]));
+}
+
+/* ---- weights and what they make ------------------------------------------------------------- */
+
+/* From one row of the others to the next. */
+static um_val weight_step(const um_ktile *t) { return um_k_u32(t->a->k, t->form.own + LANES); }
+
+void um_ktile_put(const um_ktile *t, const um_val *weights, um_val seen)
+{
+    um_kernel *k = t->a->k;
+    um_val at = um_k_mul(k, um_k_mul(k, t->x, um_k_u32(k, LANES)), weight_step(t));
+    at = um_k_add(k, at, um_k_mul(k, t->y, um_k_u32(k, t->score_rows)));
+    for (uint32_t j = 0; j < LANES; j++, at = um_k_add(k, at, weight_step(t))) {
+        um_val row[LANES];
+        for (uint32_t i = 0; i < t->score_rows; i++) row[i] = um_k_extract(k, weights[i], j);
+        um_k_store(k, t->weights, at, um_k_vector(k, (int32_t)t->score_rows, row));
+    }
+    um_k_store(k, t->seen, t->local, seen);
+}
+
+/* Rows first .. first + count - 1 of the tile's others, all columns. */
+static void bring_rows(const um_ktile *t, int32_t view, um_val first, um_val from, uint32_t count)
+{
+    um_kernel *k = t->a->k;
+    const um_kview *v = &t->a->view[view];
+    int32_t lanes = um_kwalk_lanes(t->a->walk.view[view], 3);
+    um_val end = view == A_V || view == A_DOUT ? t->a->dv : t->a->d;
+    uint32_t width = t->form.wide * UM_KTILE_COLUMNS / (uint32_t)lanes;
+    um_val none = um_k_splat(k, lanes, um_k_const(k, v->dtype, 0));
+    for (uint32_t i = 0; i < count * width / GROUP; i++) {
+        um_val l = um_k_add(k, t->local, um_k_u32(k, i * GROUP));
+        um_val column =
+            um_k_mul(k, um_k_rem(k, l, um_k_u32(k, width)), um_k_u32(k, (uint32_t)lanes));
+        column = um_k_add(k, t->column, column);
+        um_val row = um_k_add(k, from, um_k_div(k, l, um_k_u32(k, width)));
+        row = um_k_add(k, first, row);
+        um_val in = um_k_lt(k, row, rows_of(t, !t->queries));
+        in = um_k_and(k, in, um_k_lt(k, column, end));
+        um_val at = um_ktile_index(t, view, !t->queries, row, column);
+        um_val x = um_kvalue_as(k, t->a->compute, um_k_load_if(k, v->mem, at, in, none));
+        um_k_store(k, t->parts, um_k_mul(k, l, um_k_u32(k, (uint32_t)lanes)), x);
+    }
+}
+
+/* Whether own row i of the invocation's sees other row `at`, by the bits that um_ktile_put had. */
+static um_val sees(const um_ktile *t, um_val at, uint32_t i)
+{
+    um_kernel *k = t->a->k;
+    uint32_t rows = t->score_rows;
+    um_val y = um_k_mul(k, t->sum_y, um_k_u32(k, t->sum_rows / rows));
+    y = um_k_add(k, y, um_k_u32(k, i / rows));
+    um_val word =
+        um_k_add(k, um_k_mul(k, y, um_k_u32(k, t->across)), um_k_div(k, at, um_k_u32(k, LANES)));
+    um_val bit = um_k_add(k, um_k_rem(k, at, um_k_u32(k, LANES)), um_k_u32(k, i % rows * LANES));
+    um_val bits = um_k_shr(k, um_k_load(k, t->seen, word), bit);
+    return um_k_ne(k, um_k_and(k, bits, t->a->one), t->a->zero);
+}
+
+/* Over `count` rows in shared memory, the tile's from `from` on. */
+static void add_rows(const um_ktile *t, um_val from, uint32_t count, const um_mem *part,
+                     bool ragged)
+{
+    um_kernel *k = t->a->k;
+    uint32_t wide = t->form.wide;
+    um_val n = um_k_for(k, t->a->zero, um_k_u32(k, count), t->a->one), at = um_k_add(k, from, n);
+    um_val row[UM_KTILE_ROWS], four[2];
+    um_val to = um_k_add(k, um_k_mul(k, at, weight_step(t)),
+                         um_k_mul(k, t->sum_y, um_k_u32(k, t->sum_rows)));
+    um_ktile_load_rows(k, t->weights, to, t->sum_rows, row);
+    for (uint32_t f = 0; f < wide; f++) {
+        to = um_k_add(k, um_k_mul(k, n, um_k_u32(k, wide * UM_KTILE_COLUMNS)),
+                      um_k_u32(k, f * UM_KTILE_COLUMNS));
+        to = um_k_add(k, to, um_k_mul(k, t->sum_x, um_k_u32(k, LANES)));
+        four[f] = um_k_load_lanes(k, t->parts, to, LANES);
+    }
+    for (uint32_t i = 0; i < t->sum_rows; i++) {
+        if (ragged) um_k_if(k, sees(t, at, i));
+        for (uint32_t f = 0; f < wide; f++) {
+            um_mem p = part[i * wide + f];
+            um_k_set(k, p, um_k_fma(k, um_k_splat(k, LANES, row[i]), four[f], um_k_get(k, p)));
+        }
+        if (ragged) um_k_end(k);
+    }
+    um_k_end(k);
+}
+
+void um_ktile_blend(um_ktile *t, int32_t view, um_val first, um_val ragged)
+{
+    um_kernel *k = t->a->k;
+    const um_kform *f = &t->form;
+    um_mem part[UM_KTILE_ROWS];
+    uint32_t sums = t->sum_rows * f->wide, width = f->wide * UM_KTILE_COLUMNS, count = f->other;
+    while (count * width > t->deep * (f->own + f->other + LANES)) count /= 2;
+    for (uint32_t i = 0; i < sums; i++) part[i] = new_sum(t, "part", LANES);
+    um_val from = um_k_for(k, t->a->zero, um_k_u32(k, f->other), um_k_u32(k, count));
+    bring_rows(t, view, first, from, count);
+    um_k_barrier(k);
+    um_k_if(k, ragged);
+    add_rows(t, from, count, part, true);
+    um_k_else(k);
+    add_rows(t, from, count, part, false);
+    um_k_end(k);
+    um_k_barrier(k);
+    um_k_end(k);
+    for (uint32_t i = 0; i < sums; i++) um_ksum_add(k, t->sum[i], t->lost[i], um_k_get(k, part[i]));
+}
