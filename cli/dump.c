@@ -217,6 +217,7 @@ static int show_plan(const dump *d, const um_kplan *plan)
     int code = CLI_GO;
     for (int32_t i = 0; i < plan->launch_count && code == CLI_GO; i++) {
         if (d->form != SPIRV) show_head(d, &plan->launch[i], i, plan->launch_count);
+        if (i > 0 && plan->launch[i].kernel == plan->launch[i - 1].kernel) continue;
         code = d->form == IR ? show_ir(d, plan->launch[i].kernel)
                              : show_rendered(d, plan->launch[i].kernel, i);
     }

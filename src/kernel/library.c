@@ -63,6 +63,8 @@ um_status um_kplan_make(const um_op *op, um_kplan *out)
 
 void um_kplan_release(um_kplan *plan)
 {
-    for (int32_t i = 0; i < plan->launch_count; i++) um_kernel_release(plan->launch[i].kernel);
+    for (int32_t i = 0; i < plan->launch_count; i++)
+        if (i == 0 || plan->launch[i].kernel != plan->launch[i - 1].kernel)
+            um_kernel_release(plan->launch[i].kernel);
     plan->launch_count = 0;
 }

@@ -36,14 +36,14 @@ typedef struct um_kbinding {
 } um_kbinding;
 
 typedef struct um_klaunch {
-    um_kernel *kernel; /* finished; the plan's */
+    um_kernel *kernel; /* finished; the plan's; launches in a row may have the same */
     uint32_t group_count[3];
     int32_t buffer_count, scalar_count;
     um_kbinding buffer[UM_K_MAX_BUFFERS];
     uint32_t scalar[UM_K_MAX_SCALARS];
 } um_klaunch;
 
-enum { UM_KPLAN_LAUNCHES = 8, UM_KFAULT_BYTES = 16 };
+enum { UM_KPLAN_LAUNCHES = 32, UM_KFAULT_BYTES = 16 };
 
 typedef struct um_kplan {
     um_klaunch launch[UM_KPLAN_LAUNCHES];
@@ -208,6 +208,7 @@ um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *
 typedef struct um_korder {
     int64_t count, length; /* of all keys; of a line */
     int32_t words;
+    int64_t limit; /* how many of each line are wanted; 0: all */
     void *ctx;
     void (*declare)(void *ctx, um_kernel *k, um_klaunch *launch);
     /* Key e, which is number i of its line, is number `rank` of the line in order; equal keys stay
@@ -217,7 +218,7 @@ typedef struct um_korder {
 bool um_korder_fits(const um_op *op, int64_t count, char *why, size_t why_size);
 um_mem um_korder_declare(um_kernel *k, um_klaunch *launch, const um_korder *o);
 void um_korder_store(um_kernel *k, um_mem keys, int32_t words, um_val e, const um_val *key);
-/* Appends the launch after that which stores the keys, and takes the plan's scratch memory. */
+/* Appends the launches after that which stores the keys, and takes the plan's scratch memory. */
 um_status um_korder_plan(const char *name, um_kplan *plan, const um_korder *o);
 
 /* ---- families ------------------------------------------------------------------------------- */

@@ -258,7 +258,7 @@ static um_status plan_permutation(const um_op *op, um_kplan *plan)
     um_klaunch *launch = &plan->launch[plan->launch_count++];
     int64_t count = um_view_count(&op->out[0]);
     draw d = {.op = op, .launch = launch, .dtype = op->out[0].dtype};
-    um_korder o = {count, count, 2, &d, declare_numbered, put_number};
+    um_korder o = {count, count, 2, 0, &d, declare_numbered, put_number};
     UM_TRY(um_kernel_create(&(um_kernel_desc){.name = "random_keys", .group_size = {UM_KGROUP}},
                             &launch->kernel));
     um_kernel *k = d.k = launch->kernel;

@@ -46,7 +46,7 @@ static const struct sort_row {
     um_dims dims;
     int32_t axis, k;
 } rows[] = {
-    {UM_DIMS(17), 0, 5},
+    {UM_DIMS(1031), 0, 5}, /* longer than a tile of kernel/sort.c */
     {UM_DIMS(5, 7), 0, 2},
     {UM_DIMS(5, 7), -1, 7},
     {UM_DIMS(1), 0, 1},
@@ -55,7 +55,8 @@ static const struct sort_row {
     {UM_DIMS(2, 3, 1, 5, 7), -2, 3},
     {UM_DIMS(2, 1, 3, 2, 1, 2, 3, 2), 6, 2},
     {UM_DIMS(4, 129, 6), 1, 10},
-    {UM_DIMS(1000), 0, 3},
+    {UM_DIMS(17), 0, 3},
+    {UM_DIMS(2, 1200), 1, 1100},
     {UM_DIMS(5, 300), 1, 300},
 };
 
