@@ -53,19 +53,19 @@ static const struct {
 
 /* ---- in place -------------------------------------------------------------------------------- */
 
-static bool fits_output(const um_op *op, const um_op_row *row, int32_t k)
+static bool fits_output(const um_op *op, int32_t k)
 {
     const um_view *in = &op->in[k], *out = &op->out[0];
-    if (!um_op_updates_input(row, k) || in->rank != out->rank || um_view_count(out) == 0)
+    if (!um_op_updates_input(op, k) || in->rank != out->rank || um_view_count(out) == 0)
         return false;
     if (um_oracle_bits(in->dtype) != um_oracle_bits(out->dtype)) return false;
     return memcmp(in->shape, out->shape, sizeof in->shape[0] * (size_t)in->rank) == 0;
 }
 
-int32_t um_case_in_place_input(const um_op *op, const um_op_row *row)
+int32_t um_case_in_place_input(const um_op *op)
 {
     for (int32_t k = 0; k < op->in_count; k++)
-        if (fits_output(op, row, k)) return k;
+        if (fits_output(op, k)) return k;
     return -1;
 }
 
@@ -73,7 +73,7 @@ static int32_t pick_in_place(bench *b)
 {
     int32_t fits[UM_OP_MAX_INPUTS], count = 0;
     for (int32_t k = 0; k < b->op.in_count; k++)
-        if (fits_output(&b->op, b->it->row, k)) fits[count++] = k;
+        if (fits_output(&b->op, k)) fits[count++] = k;
     return count ? fits[um_rng_below(&b->rng, count)] : -1;
 }
 

@@ -79,7 +79,7 @@ static bool round_applies(const um_sample *sample, um_round round)
 }
 
 /* Scalars have nothing to transpose or to turn; ops without inputs nothing to slice. */
-static bool variant_applies(const um_op_row *row, const um_sample *sample, um_variant variant)
+static bool variant_applies(const um_sample *sample, um_variant variant)
 {
     const um_op *op = &sample->op;
     int32_t rank = op->out[0].rank;
@@ -92,7 +92,7 @@ static bool variant_applies(const um_op_row *row, const um_sample *sample, um_va
     case UM_VARIANT_TRANSPOSED: return rank > 1;
     case UM_VARIANT_NEGATIVE:
     case UM_VARIANT_MIXED: return rank > 0;
-    case UM_VARIANT_IN_PLACE: return um_case_in_place_input(op, row) >= 0;
+    case UM_VARIANT_IN_PLACE: return um_case_in_place_input(op) >= 0;
     case UM_VARIANT_COUNT: break;
     }
     return false;
@@ -105,7 +105,7 @@ static bool case_applies(const um_op_row *row, const um_sample *sample, int32_t 
                          um_variant variant, um_round round)
 {
     um_round special = row->family == UM_FAMILY_MAP ? UM_ROUND_SPECIALS : UM_ROUND_RARE;
-    if (!round_applies(sample, round) || !variant_applies(row, sample, variant)) return false;
+    if (!round_applies(sample, round) || !variant_applies(sample, variant)) return false;
     if (count_elements(&sample->op) > BIG)
         return round == UM_ROUND_RANDOM &&
                variant == ((index + row->id) % 2 ? UM_VARIANT_PACKED : UM_VARIANT_MIXED);

@@ -90,7 +90,7 @@ typedef struct um_case {
 } um_case;
 
 /* The input that the output may lie on, or -1. */
-int32_t um_case_in_place_input(const um_op *op, const um_op_row *row);
+int32_t um_case_in_place_input(const um_op *op);
 /* Runs it; detail gets the failure's or the skip's reason. The digest takes in the output's bits.
  * OUT_OF_MEMORY: the host has no room. */
 um_status um_case_run(const um_case *it, um_check_outcome *outcome, char *detail,

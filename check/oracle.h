@@ -82,6 +82,9 @@ um_expect um_oracle_map_float(um_op_id op, um_dtype work, const long double *x, 
                               double a);
 /* ... on integers or bools of `dtype`. The result is of the dtype, or 0 and 1. */
 um_num um_oracle_map_int(um_op_id op, um_dtype dtype, const um_num *x);
+/* A fused program on one value of each input; err: of the first, floats only. */
+um_expect um_oracle_program(const um_map_program *program, int32_t in_count, const um_dtype *dtype,
+                            const um_num *in, double err, um_dtype out);
 /* Inputs of a MAP op. */
 int32_t um_oracle_map_arity(um_op_id op);
 /* Gives bool whatever the inputs are. */
@@ -91,6 +94,10 @@ bool um_oracle_map_is_test(um_op_id op);
  * arrays, out[] op->out_count with dtype and shape. OUT_OF_MEMORY. */
 um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out,
                         um_expect *const *expect);
+/* The same of an op with a prologue or an epilogue, by way of the op without. */
+bool um_oracle_is_fused(const um_op *op);
+um_status um_oracle_fused(const um_op *op, const um_array *in, const um_array *out,
+                          um_expect *expect);
 /* The families it picks from; these have one output. */
 um_status um_oracle_map(const um_op *op, const um_array *in, const um_array *out,
                         um_expect *expect);

@@ -358,13 +358,23 @@ typedef struct map_state {
 
 static void step_float(map_state *state, const um_map_inst *inst, um_dtype dtype, int at)
 {
+    um_dtype work = um_oracle_worker(dtype);
     inexact x[3] = {{0}};
+    long double real[3] = {0};
     if (inst->op == UM_OP_FILL) {
         state->real[at] = number(dtype, inst->value);
         return;
     }
-    for (int k = 0; k < um_oracle_map_arity(inst->op); k++) x[k] = state->real[inst->src[k]];
-    state->real[at] = step(um_oracle_worker(dtype), inst->op, inst->value, x[0], x[1], x[2]);
+    double err = 0;
+    for (int k = 0; k < um_oracle_map_arity(inst->op); k++) {
+        x[k] = state->real[inst->src[k]];
+        err += x[k].err;
+        real[k] = x[k].value;
+    }
+    state->real[at] = step(work, inst->op, inst->value, x[0], x[1], x[2]);
+    /* Of exact values an exact op makes what a kernel has to the bit. */
+    if (err == 0 && um_oracle_map_float(inst->op, work, real, NULL, inst->value).bound == 0)
+        state->real[at].err = 0;
 }
 
 static void step_int(map_state *state, const um_map_inst *inst, um_dtype dtype, int at)
@@ -388,18 +398,18 @@ static um_expect finish_program(const map_state *state, const um_map_program *pr
     return expect_of(state->real[last]);
 }
 
-static um_expect run_program(const um_op *op, const um_num *in, const um_array *arrays,
-                             um_dtype out)
+um_expect um_oracle_program(const um_map_program *program, int32_t in_count, const um_dtype *dtype,
+                            const um_num *in, double err, um_dtype out)
 {
-    const um_map_program *program = op->attrs.program;
     bool is_float = um_oracle_is_float(program->dtype);
     map_state state = {.num = {{0}}};
-    for (int k = 0; k < op->in_count; k++) {
-        um_num num = um_oracle_convert(program->dtype, arrays[k].dtype, in[k]);
+    for (int k = 0; k < in_count; k++) {
+        um_num num = um_oracle_convert(program->dtype, dtype[k], in[k]);
         state.num[k] = num;
         state.real[k].value = is_float ? (long double)num.f : 0;
     }
-    int at = op->in_count;
+    state.real[0].err = err;
+    int at = in_count;
     for (int i = 0; i < program->inst_count; i++, at++) {
         if (is_float)
             step_float(&state, &program->inst[i], program->dtype, at);
@@ -447,9 +457,14 @@ um_status um_oracle_map(const um_op *op, const um_array *in, const um_array *out
 {
     for (int64_t i = 0; i < out->count; i++) {
         um_num x[UM_MAP_MAX_INPUTS];
-        for (int k = 0; k < op->in_count; k++) x[k] = in[k].item[find_source(&in[k], out, i)];
-        expect[i] =
-            op->id == UM_OP_MAP ? run_program(op, x, in, out->dtype) : map_element(op, in, x);
+        um_dtype dtype[UM_MAP_MAX_INPUTS];
+        for (int k = 0; k < op->in_count; k++) {
+            x[k] = in[k].item[find_source(&in[k], out, i)];
+            dtype[k] = in[k].dtype;
+        }
+        expect[i] = op->id == UM_OP_MAP ? um_oracle_program(op->attrs.program, op->in_count, dtype,
+                                                            x, 0, out->dtype)
+                                        : map_element(op, in, x);
     }
     return UM_OK;
 }

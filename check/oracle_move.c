@@ -70,6 +70,7 @@ um_status um_oracle_move(const um_op *op, const um_array *in, const um_array *ou
 um_status um_oracle_run(const um_op *op, const um_array *in, const um_array *out,
                         um_expect *const *expect)
 {
+    if (um_oracle_is_fused(op)) return um_oracle_fused(op, in, out, expect[0]);
     switch (op->id) {
     case UM_OP_COPY:
     case UM_OP_FILL:

@@ -21,8 +21,8 @@ static face f;
 
 static void take_views(placed *p)
 {
+    um_sample_own_programs(&p->sample);
     p->op = p->sample.op;
-    if (p->op.id == UM_OP_MAP) p->op.attrs.program = &p->sample.program;
     p->count = 0;
     for (int32_t i = 0; i < p->op.in_count; i++) p->view[p->count++] = &p->op.in[i];
     for (int32_t i = 0; i < p->op.out_count; i++) p->view[p->count++] = &p->op.out[i];

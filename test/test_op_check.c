@@ -250,7 +250,14 @@ static void garbage_op(um_op *op, um_map_program *program)
         program->inst[i].op = (uint16_t)random_int(0, um_op_count() + 4);
         for (int32_t k = 0; k < 3; k++) program->inst[i].src[k] = (uint8_t)random_int(0, 9);
     }
-    if (op->id == UM_OP_MAP) op->attrs.program = random_int(0, 9) ? program : NULL;
+    const um_map_program *any = random_int(0, 9) ? program : NULL;
+    if (op->id == UM_OP_MAP) op->attrs.program = any;
+    if (row && row->family == UM_FAMILY_REDUCE) {
+        op->attrs.reduce.prologue = random_int(0, 1) ? any : NULL;
+        op->attrs.reduce.epilogue = random_int(0, 1) ? any : NULL;
+    }
+    if (op->id == UM_OP_MATMUL) op->attrs.matmul.epilogue = random_int(0, 1) ? any : NULL;
+    if (op->id == UM_OP_CONV) op->attrs.conv_fused.epilogue = random_int(0, 1) ? any : NULL;
     for (int32_t i = 0; i < UM_OP_MAX_INPUTS; i++) op->in[i] = garbage_view();
     for (int32_t i = 0; i < UM_OP_MAX_OUTPUTS; i++) op->out[i] = garbage_view();
     for (int32_t i = 1; i < UM_OP_MAX_INPUTS; i++)

@@ -22,11 +22,6 @@ static int64_t count_of(const um_op *op)
     return count;
 }
 
-static void move_program(um_sample *s)
-{
-    if (s->op.id == UM_OP_MAP) s->op.attrs.program = &s->program;
-}
-
 static bool find_largest(um_op_id id, um_dtype dtype, um_sample *largest)
 {
     int64_t most = -1;
@@ -36,7 +31,7 @@ static bool find_largest(um_op_id id, um_dtype dtype, um_sample *largest)
         if (count_of(&s.op) <= most) continue;
         most = count_of(&s.op);
         *largest = s;
-        move_program(largest);
+        um_sample_own_programs(largest);
     }
     return most > 0;
 }
@@ -53,7 +48,7 @@ static bool grow(um_sample *s, uint32_t which, int64_t factor)
 {
     um_sample grown = *s;
     um_op *op = &grown.op;
-    move_program(&grown);
+    um_sample_own_programs(&grown);
     for (int32_t i = 0; i <= op->in_count; i++) {
         um_view *v = i < op->in_count ? &op->in[i] : &op->out[0];
         if (!(which >> i & 1u) || v->rank == 0) continue;
@@ -63,7 +58,7 @@ static bool grow(um_sample *s, uint32_t which, int64_t factor)
     int64_t was = count_of(&s->op);
     if (um_op_infer(op) != UM_OK || count_of(op) <= was) return false;
     *s = grown;
-    move_program(s);
+    um_sample_own_programs(s);
     return true;
 }
 

@@ -144,7 +144,8 @@ typedef union um_attrs {
         uint32_t axes; /* UM_AXIS bits; 0 is every axis (argmax, argmin: exactly one bit, or 0 for
                           the flattened input) */
         int32_t keepdims;
-        double correction; /* var, std: divisor is count - correction */
+        double correction;                         /* var, std: divisor is count - correction */
+        const um_map_program *prologue, *epilogue; /* sum .. std; NULL: none; see below */
     } reduce;
     struct {
         int32_t axis; /* cumsum, cumprod, cummax, softmax, log_softmax and their backwards; negative
@@ -170,6 +171,7 @@ typedef union um_attrs {
         um_op_id activation; /* a MAP op of one float to its own dtype; 0: none */
         double a;            /* elu, leaky_relu */
         double scale;        /* 0: 1 */
+        const um_map_program *epilogue; /* NULL: none; see below */
     } matmul;
     struct {
         double eps;
@@ -187,6 +189,10 @@ typedef union um_attrs {
     } rope;
     um_attention_desc attention; /* attention and its backward */
     um_conv_desc conv;           /* conv, conv_backward_data, conv_backward_filter */
+    struct {
+        um_conv_desc desc;              /* the same: conv */
+        const um_map_program *epilogue; /* conv alone; NULL: none; see below */
+    } conv_fused;
     struct {
         int32_t axis; /* gather, scatter, index_select, index_add; negative counts from the back */
         um_scatter_mode mode; /* scatter, scatter_nd: UM_SCATTER_ASSIGN, ... */
@@ -217,6 +223,23 @@ typedef union um_attrs {
  * the list: rank 1, no elements) and of the output's shape; a bias over rows or columns has strides
  * of 0. c has the output's dtype, bias and residual that or f32. Of 8-bit integers all wraps to
  * i32, and there is no activation and no scale. */
+/* Programs may ride on an op. A reduction with a prologue reduces what that makes of each element
+ * of x; with an epilogue the output is what that makes of each result of the reduction, matmul or
+ * convolution. Like map's they are read during the call only, never kept.
+ *
+ * A program's value 0 is the element, or the result: floats in what the op computes in, f32 (f64 of
+ * f64), not rounded to a narrower dtype on the way; integers as their dtype has them. Its other
+ * inputs follow the op's own, those of the most that the op has: from input 1 of a reduction, 5 of
+ * matmul, 3 of conv (own ones in between that are left out: rank 1, no elements). They are numbered
+ * as the op's inputs are, and the first instruction's value is in_count, as in map. An input that
+ * the prologue reads has x's shape, one that the epilogue reads the output's, broadcast by strides
+ * of 0; each is read by some program, and no program reads more than UM_MAP_MAX_INPUTS values,
+ * value 0 among them.
+ *
+ * A reduction with a prologue is one of the prologue's dtype. The output of an op with a program
+ * has the dtype that the caller names, one that map may have, and is rounded to it once. So f32,
+ * f64 and integers become what the ops one after the other make of them, by the same bounds; f16
+ * and bf16 lose less. The output may be an input of the epilogue exactly in place. */
 /* Inputs of MAP ops have the output's shape and one dtype (where: a bool condition first; map: any
  * dtypes); an input is broadcast by strides of 0. */
 /* Trailing outputs that an op has beyond the first are optional: out_count says how many are
@@ -242,16 +265,16 @@ UM_API um_op_id um_op_find(const char *name);
 UM_API const char *um_op_doc(um_op_id id);
 
 /* Sets dtype, rank, shape and row-major strides of every op->out from the inputs and attributes;
- * ptr stays. For ops with a FREE result the caller sets out[].dtype (and, for fill, arange
- * and linspace, rank and shape) first; for conv_backward_*, adaptive and backward
- * pools and resize rank and shape.
- * INVALID_ARGUMENT with who, what, got, wanted when the inputs break the op's rule. Touches no
- * memory. */
+ * ptr stays. For ops with a FREE result or a program the caller sets out[].dtype (and, for fill,
+ * arange and linspace, rank and shape) first; for conv_backward_*, adaptive and backward pools and
+ * resize rank and shape. INVALID_ARGUMENT with who, what, got, wanted when the inputs break the
+ * op's rule. Touches no memory. */
 UM_API UM_MUST_CHECK um_status um_op_infer(um_op *op);
 
 /* Checks a complete op: counts, ranks, sizes (overflow is an error), dtypes, shapes, attributes,
  * outputs whose elements overlap each other, outputs that overlap an input (exactly in place is
- * legal for MAP ops and copy of equal-sized dtypes; matmul's c or residual may be its output).
+ * legal for MAP ops, inputs of epilogues and copy of equal-sized dtypes; matmul's c or residual may
+ * be its output).
  * Looks at no memory and at no device. INVALID_ARGUMENT with a message; otherwise OK. */
 UM_API UM_MUST_CHECK um_status um_op_check(const um_op *op);
 

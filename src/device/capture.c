@@ -117,12 +117,11 @@ static um_graph_node *make_op(um_graph *graph, const um_op *op, bool here)
     size_t bytes = offsetof(um_op, in) + (size_t)op->in_count * sizeof op->in[0];
     if (!node || !(node->op = take(graph, bytes))) return NULL;
     memcpy(node->op, op, bytes);
-    if (op->id == UM_OP_MAP) {
-        um_map_program *program = take(graph, sizeof *program);
-        if (!program) return NULL;
-        size_t used = (size_t)op->attrs.program->inst_count * sizeof program->inst[0];
-        memcpy(program, op->attrs.program, offsetof(um_map_program, inst) + used);
-        node->op->attrs.program = program;
+    size_t program_bytes = um_op_program_bytes(op);
+    if (program_bytes) {
+        void *programs = take(graph, program_bytes);
+        if (!programs) return NULL;
+        um_op_move_programs(node->op, programs);
     }
     for (int32_t i = 0; i < op->in_count; i++) node->places[i] = of_view(&op->in[i], false);
     for (int32_t i = 0; i < op->out_count; i++) {

@@ -112,6 +112,10 @@ static bool axis_fits(const conv *c, int32_t axis)
 
 bool um_kconv_supports(const um_op *op, char *why, size_t why_size)
 {
+    if (um_op_program(op, UM_EPILOGUE)) {
+        if (why_size > 0) snprintf(why, why_size, "conv: no kernel with an epilogue");
+        return false;
+    }
     conv c = conv_of(op);
     for (int32_t v = 0; v < 3 + (op->in_count == 3); v++)
         if (!um_kwalk_fits(c.walk[v].view[0], why, why_size)) return false;

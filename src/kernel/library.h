@@ -65,7 +65,7 @@ void um_kplan_release(um_kplan *plan);
 /* ---- the parts (walk.c) --------------------------------------------------------------------- */
 
 /* One axis more than views have: group_norm's channels are two. */
-enum { UM_KGROUP = 256, UM_KVIEWS = UM_MAP_MAX_INPUTS + 1, UM_KAXES = UM_MAX_RANK + 1 };
+enum { UM_KGROUP = 256, UM_KVIEWS = UM_OP_MAX_INPUTS + 1, UM_KAXES = UM_MAX_RANK + 1 };
 
 /* Views of one shape, with axes that go on in all of them made one; axes of size 1 are gone. Those
  * that `lead` counts stay apart from the rest. */
@@ -166,6 +166,10 @@ um_dtype um_kvalue_compute(um_dtype dtype);
 bool um_kvalue_supports(um_op_id op, um_dtype dtype);
 /* A MAP op on values of a compute dtype. Comparisons and logic give bool. */
 um_val um_kvalue_map(um_kernel *k, um_op_id op, const um_val *x, double a);
+/* A program (map.c) on values of its inputs: the last instruction's, in what that dtype computes in
+ * or bool. */
+bool um_kprogram_supports(const um_map_program *p, char *why, size_t why_size);
+um_val um_kprogram_run(um_kernel *k, const um_map_program *p, int32_t in_count, const um_val *in);
 um_val um_kvalue_max(um_kernel *k, um_val a, um_val b); /* by the contract, of floats too */
 um_val um_kvalue_min(um_kernel *k, um_val a, um_val b);
 

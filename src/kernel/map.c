@@ -44,17 +44,22 @@ bool um_kmap_supports(const um_op *op, char *why, size_t why_size)
         if (!um_kwalk_fits(&op->in[i], why, why_size)) return false;
     if (is_move(op->id)) return true;
     const um_map_program p = program_of(op);
-    for (int32_t i = 0; i < p.inst_count; i++) {
-        if (um_kvalue_supports(p.inst[i].op, p.dtype)) continue;
+    return um_kprogram_supports(&p, why, why_size);
+}
+
+/* ---- a program ------------------------------------------------------------------------------ */
+
+bool um_kprogram_supports(const um_map_program *p, char *why, size_t why_size)
+{
+    for (int32_t i = 0; i < p->inst_count; i++) {
+        if (um_kvalue_supports(p->inst[i].op, p->dtype)) continue;
         if (why_size > 0)
-            snprintf(why, why_size, "%s: no kernel for %s", um_op_name(p.inst[i].op),
-                     um_dtype_name(p.dtype));
+            snprintf(why, why_size, "%s: no kernel for %s", um_op_name(p->inst[i].op),
+                     um_dtype_name(p->dtype));
         return false;
     }
     return true;
 }
-
-/* ---- a program ------------------------------------------------------------------------------ */
 
 /* Integers wrap to the program's dtype after each step, floats do not. */
 static um_val wrapped(um_kernel *k, um_dtype dtype, um_val a)
@@ -72,12 +77,11 @@ static um_val loaded(um_kernel *k, um_dtype dtype, um_val a)
     return um_kvalue_as(k, um_kvalue_compute(dtype), a);
 }
 
-static um_val run_program(const map *m, const um_val *in)
+um_val um_kprogram_run(um_kernel *k, const um_map_program *p, int32_t in_count, const um_val *in)
 {
-    const um_map_program *p = m->program;
     um_dtype compute = um_kvalue_compute(p->dtype);
     um_val value[UM_MAP_MAX_INPUTS + UM_MAP_MAX_INSTS], made = 0;
-    for (int32_t i = 0; i < m->op->in_count; i++) value[i] = loaded(m->k, p->dtype, in[i]);
+    for (int32_t i = 0; i < in_count; i++) value[i] = loaded(k, p->dtype, in[i]);
     for (int32_t i = 0; i < p->inst_count; i++) {
         const um_map_inst *inst = &p->inst[i];
         um_val x[3] = {0};
@@ -86,15 +90,14 @@ static um_val run_program(const map *m, const um_val *in)
         um_op_id id = inst->op;
         if (id == UM_OP_BITWISE_NOT && p->dtype == UM_BOOL) id = UM_OP_LOGICAL_NOT;
         if (arity == 0)
-            made = loaded(m->k, p->dtype, um_kvalue_number(m->k, p->dtype, inst->value));
+            made = loaded(k, p->dtype, um_kvalue_number(k, p->dtype, inst->value));
         else
-            made = um_kvalue_map(m->k, id, x, inst->value);
-        bool truth = um_val_type(m->k, made).dtype == UM_BOOL;
-        value[m->op->in_count + i] =
-            truth ? um_kvalue_as(m->k, compute, made) : wrapped(m->k, p->dtype, made);
-        if (!truth) made = value[m->op->in_count + i];
+            made = um_kvalue_map(k, id, x, inst->value);
+        bool truth = um_val_type(k, made).dtype == UM_BOOL;
+        value[in_count + i] = truth ? um_kvalue_as(k, compute, made) : wrapped(k, p->dtype, made);
+        if (!truth) made = value[in_count + i];
     }
-    return um_kvalue_as(m->k, m->op->out[0].dtype, made);
+    return made;
 }
 
 /* ---- copy, fill, arange, linspace ------------------------------------------------------------ */
@@ -312,7 +315,9 @@ static void make_element(const map *m, um_val e)
     case UM_OP_FILL: value = from_words(m->k, m->op->out[0].dtype, m->word[0], m->word[1]); break;
     case UM_OP_ARANGE: value = um_kvalue_as(m->k, m->op->out[0].dtype, arange(m, e)); break;
     case UM_OP_LINSPACE: value = linspace(m, e); break;
-    default: value = run_program(m, in);
+    default:
+        value = um_kprogram_run(m->k, m->program, m->op->in_count, in);
+        value = um_kvalue_as(m->k, m->op->out[0].dtype, value);
     }
     um_kview_store(m->k, &m->out, to, value);
 }

@@ -69,6 +69,10 @@ static matmul matmul_of(const um_op *op)
 
 bool um_kmatmul_supports(const um_op *op, char *why, size_t why_size)
 {
+    if (um_op_program(op, UM_EPILOGUE)) {
+        if (why_size > 0) snprintf(why, why_size, "matmul: no kernel with an epilogue");
+        return false;
+    }
     um_op_id activation = op->attrs.matmul.activation;
     matmul m = matmul_of(op);
     if (activation && !um_kvalue_supports(activation, m.compute)) {

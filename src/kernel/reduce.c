@@ -26,12 +26,15 @@ typedef struct reduction {
     const um_op *op;
     um_kernel *k;
     um_klaunch *launch;
-    um_kwalk walk; /* view 0 is the output, 1 the input; the axes that stay lead */
-    um_kview out, in;
+    um_kwalk walk; /* view 0 is the output, 1 + i input i; the axes that stay lead */
+    um_kview out, in[UM_OP_MAX_INPUTS];
+    bool rides[UM_PROGRAMS];
+    um_rider rider[UM_PROGRAMS];
     bool wide; /* a work-group an element */
     um_dtype dtype, compute;
-    um_val size[UM_MAX_RANK], count, from; /* from: of the input, for this element */
-    um_mem room[2];                        /* shared, where wide; of the two values */
+    um_val size[UM_MAX_RANK], count;
+    um_val from[UM_OP_MAX_INPUTS]; /* of the inputs, for this element */
+    um_mem room[2];                /* shared, where wide; of the two values */
     int32_t passes;
 } reduction;
 
@@ -170,6 +173,30 @@ static void declare_state(reduction *r, pair start, um_mem var[2])
     r->passes++;
 }
 
+/* What a program makes of x, and of its other inputs at that place of axes first .. end - 1. */
+static um_val run_rider(const reduction *r, int32_t which, um_val x, int32_t first, int32_t end,
+                        const um_val *place)
+{
+    const um_rider *rider = &r->rider[which];
+    um_val in[UM_MAP_MAX_INPUTS] = {x};
+    for (int32_t i = 1; i < rider->in_count; i++) {
+        const um_kview *view = &r->in[rider->input[i]];
+        um_val at = um_kview_index(r->k, view, r->from[rider->input[i]], first, end, place);
+        in[i] = um_kview_load(r->k, view, at);
+    }
+    return um_kprogram_run(r->k, &rider->program, rider->in_count, in);
+}
+
+/* An element of what is reduced; place: along the axes that go. */
+static um_val element(const reduction *r, const um_val *place)
+{
+    int32_t lead = r->walk.lead, rank = r->walk.rank;
+    um_val x = um_kview_load(r->k, &r->in[0],
+                             um_kview_index(r->k, &r->in[0], r->from[0], lead, rank, place));
+    if (r->rides[UM_PROLOGUE]) x = run_rider(r, UM_PROLOGUE, x, lead, rank, place);
+    return um_kvalue_as(r->k, r->compute, x);
+}
+
 static pair run_pass(reduction *r, fold f, term t, um_val by)
 {
     um_kernel *k = r->k;
@@ -181,9 +208,7 @@ static pair run_pass(reduction *r, fold f, term t, um_val by)
     declare_state(r, state, var);
     um_val e = um_k_for(k, first, r->count, step);
     um_kwalk_places(k, e, r->walk.lead, r->walk.rank, r->size, place);
-    um_val at = um_kview_index(k, &r->in, r->from, r->walk.lead, r->walk.rank, place);
-    um_val x = um_kvalue_as(k, r->compute, um_kview_load(k, &r->in, at));
-    pair next = {term_of(r, t, x, by), f == FOLD_ARG ? e : 0};
+    pair next = {term_of(r, t, element(r, place), by), f == FOLD_ARG ? e : 0};
     state = (pair){um_k_get(k, var[0]), state.w ? um_k_get(k, var[1]) : 0};
     next = join(r, f, state, next);
     um_k_set(k, var[0], next.v);
@@ -283,35 +308,72 @@ static um_val result_of(reduction *r)
     }
 }
 
-bool um_kreduce_supports(const um_op *op, char *why, size_t why_size)
-{
-    return um_kwalk_fits(&op->out[0], why, why_size) && um_kwalk_fits(&op->in[0], why, why_size);
-}
-
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
-/* The input with the axes that stay in front, and the output with no stride along the others. */
-static um_kwalk walk_of(const um_op *op)
+static bool has_shape_of_x(const reduction *r, int32_t input)
 {
-    const um_view *x = &op->in[0], *y = &op->out[0];
-    um_view in = *x, out = *x;
+    bool found = input == 0;
+    for (int32_t i = 0; r->rides[UM_PROLOGUE] && i < r->rider[UM_PROLOGUE].in_count; i++)
+        found = found || r->rider[UM_PROLOGUE].input[i] == input;
+    return found;
+}
+
+/* The inputs with the axes that stay in front; the output, and what has its shape, with no stride
+ * along the others. */
+static um_kwalk walk_of(const reduction *r)
+{
+    const um_op *op = r->op;
+    const um_view *x = &op->in[0], *y = &op->out[0], *views[UM_KVIEWS];
+    um_view part[UM_KVIEWS];
     uint32_t axes = 0;
     int32_t kept = 0, rank = 0;
     um_axes_resolve(op->attrs.reduce.axes, x->rank, &axes); /* checked */
+    for (int32_t v = 0; v <= op->in_count; v++) {
+        part[v] = v == 0 ? *y : op->in[v - 1];
+        part[v].rank = x->rank;
+        views[v] = &part[v];
+    }
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t i = 0, o = 0; i < x->rank; i++) {
             bool gone = axes == 0 || (axes & UM_AXIS(i)), has_place = !gone || y->rank == x->rank;
             int32_t place = has_place ? o++ : -1;
             if (gone != (pass == 1)) continue;
-            in.shape[rank] = out.shape[rank] = x->shape[i];
-            in.stride[rank] = x->stride[i];
-            out.stride[rank++] = gone ? 0 : y->stride[place];
+            for (int32_t v = 0; v <= op->in_count; v++) {
+                bool like_x = v > 0 && has_shape_of_x(r, v - 1);
+                const um_view *from = v == 0 ? y : &op->in[v - 1];
+                part[v].shape[rank] = x->shape[i];
+                part[v].stride[rank] = like_x ? from->stride[i] : gone ? 0 : from->stride[place];
+            }
+            rank++;
             kept += !gone;
         }
-    um_kwalk w = um_kwalk_make(2, (const um_view *[]){&out, &in}, kept);
-    w.view[0] = y; /* whose ranges are bound */
-    w.view[1] = x;
+    um_kwalk w = um_kwalk_make(op->in_count + 1, views, kept);
+    for (int32_t v = 0; v <= op->in_count; v++) /* whose ranges are bound */
+        w.view[v] = v == 0 ? y : &op->in[v - 1];
     return w;
+}
+
+static reduction reduction_of(const um_op *op)
+{
+    reduction r = {.op = op, .dtype = op->in[0].dtype};
+    for (int32_t i = 0; i < UM_PROGRAMS; i++) r.rides[i] = um_op_rider(op, i, &r.rider[i]);
+    if (r.rides[UM_PROLOGUE]) r.dtype = r.rider[UM_PROLOGUE].program.dtype;
+    r.compute = um_kvalue_compute(r.dtype);
+    r.walk = walk_of(&r);
+    return r;
+}
+
+bool um_kreduce_supports(const um_op *op, char *why, size_t why_size)
+{
+    reduction r = reduction_of(op);
+    for (int32_t v = 0; v < r.walk.view_count; v++)
+        if (!um_kwalk_fits(r.walk.view[v], why, why_size)) return false;
+    for (int32_t i = 0; i < UM_PROGRAMS; i++)
+        if (r.rides[i] && !um_kprogram_supports(&r.rider[i].program, why, why_size)) return false;
+    if ((r.walk.view_count + 1) * (r.walk.rank + 1) + 10 <= UM_K_MAX_SCALARS) return true;
+    if (why_size > 0)
+        snprintf(why, why_size, "%s: no kernel for so many inputs and axes", um_op_name(op->id));
+    return false;
 }
 
 static void declare(reduction *r)
@@ -325,21 +387,27 @@ static void declare(reduction *r)
     um_kwalk_sizes(k, r->launch, &r->walk, 0, r->walk.lead, r->size);
     um_kwalk_sizes(k, r->launch, &r->walk, r->walk.lead, r->walk.rank, r->size);
     r->count = um_klaunch_scalar(k, r->launch, "count", (uint32_t)reduced_count(r));
-    r->out = um_kview_declare(k, r->launch, &r->walk, 0, UM_K_WRITE,
+    bool on_out[UM_OP_MAX_INPUTS], in_place = false;
+    for (int32_t i = 0; i < op->in_count; i++) {
+        on_out[i] = i > 0 && um_views_identical(&op->in[i], &op->out[0]);
+        in_place = in_place || on_out[i];
+    }
+    r->out = um_kview_declare(k, r->launch, &r->walk, 0, in_place ? UM_K_READ_WRITE : UM_K_WRITE,
                               narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
-    r->in = um_kview_declare(k, r->launch, &r->walk, 1, UM_K_READ, UM_KSTORE_PLAIN);
+    for (int32_t i = 0; i < op->in_count; i++) {
+        r->in[i] = r->out;
+        r->in[i].dtype = op->in[i].dtype;
+        if (!on_out[i])
+            r->in[i] = um_kview_declare(k, r->launch, &r->walk, i + 1, UM_K_READ, UM_KSTORE_PLAIN);
+    }
     um_klaunch_groups(r->launch, r->wide ? outs : um_ceil_div(outs, UM_KGROUP));
 }
 
 um_status um_kreduce_plan(const um_op *op, um_kplan *plan)
 {
     um_klaunch *launch = &plan->launch[plan->launch_count++];
-    um_dtype dtype = op->in[0].dtype;
-    reduction r = {.op = op,
-                   .launch = launch,
-                   .walk = walk_of(op),
-                   .dtype = dtype,
-                   .compute = um_kvalue_compute(dtype)};
+    reduction r = reduction_of(op);
+    r.launch = launch;
     UM_TRY(um_kernel_create(
         &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
     um_kernel *k = r.k = launch->kernel;
@@ -349,11 +417,14 @@ um_status um_kreduce_plan(const um_op *op, um_kplan *plan)
     um_val number = r.wide ? um_klaunch_group_number(k) : um_klaunch_number(k);
     um_k_if(k, um_k_lt(k, number, outs));
     um_kwalk_places(k, number, 0, r.walk.lead, r.size, place);
-    r.from = um_kview_index(k, &r.in, r.in.base, 0, r.walk.lead, place);
+    for (int32_t i = 0; i < op->in_count; i++)
+        r.from[i] = um_kview_index(k, &r.in[i], r.in[i].base, 0, r.walk.lead, place);
     um_val to = um_kview_index(k, &r.out, r.out.base, 0, r.walk.lead, place);
-    um_val y = um_kvalue_as(k, op->out[0].dtype, result_of(&r));
+    um_val y = result_of(&r);
     if (r.wide) um_k_if(k, um_k_eq(k, um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), um_k_u32(k, 0)));
-    um_kview_store(k, &r.out, to, y);
+    if (r.rides[UM_PROLOGUE] || r.rides[UM_EPILOGUE]) y = um_kvalue_as(k, um_op_made_dtype(op), y);
+    if (r.rides[UM_EPILOGUE]) y = run_rider(&r, UM_EPILOGUE, y, 0, 0, NULL);
+    um_kview_store(k, &r.out, to, um_kvalue_as(k, op->out[0].dtype, y));
     if (r.wide) um_k_end(k);
     um_k_end(k);
     return um_kernel_finish(k);

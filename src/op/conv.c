@@ -151,6 +151,8 @@ static um_status check_inputs(const um_op *op)
     const um_view *a = &op->in[0], *b = &op->in[1];
     const char *a_name = a == v.wide ? v.wide_name : v.narrow_name;
     const char *b_name = b == v.filter ? v.filter_name : b == v.wide ? v.wide_name : v.narrow_name;
+    if (op->id != UM_OP_CONV && op->attrs.conv_fused.epilogue)
+        return um_rule_fail(op, "has no epilogue");
     if (a->dtype != b->dtype) return um_rule_fail_views(op, "dtypes differ", a_name, a, b_name, b);
     if (a->rank != b->rank) return um_rule_fail_views(op, "ranks differ", a_name, a, b_name, b);
     return check_attrs(op, a->rank);
@@ -161,10 +163,11 @@ static um_status check_inputs(const um_op *op)
 static um_status check_bias(const um_op *op, const um_view *out)
 {
     const um_view *bias = &op->in[2];
+    um_dtype dtype = op->in[0].dtype;
     int64_t channels = out->shape[um_channel_axis(op->attrs.conv.layout, out->rank)];
-    if (bias->dtype == out->dtype && bias->rank == 1 && bias->shape[0] == channels) return UM_OK;
+    if (bias->dtype == dtype && bias->rank == 1 && bias->shape[0] == channels) return UM_OK;
     char text[UM_VIEW_TEXT];
-    return um_rule_fail(op, "the bias must be %s[%lld], it is %s", um_dtype_name(out->dtype),
+    return um_rule_fail(op, "the bias must be %s[%lld], it is %s", um_dtype_name(dtype),
                         (long long)channels, um_view_text(bias, text, sizeof text));
 }
 
@@ -184,7 +187,7 @@ um_status um_infer_conv(const um_op *op, um_view *out)
             op, axis, x->shape[space + axis], w->shape[2 + axis], &out->shape[space + axis]));
     um_conv_views v = um_conv_get_views(op, out);
     UM_TRY(check_fit(op, &v));
-    return op->in_count == 3 ? check_bias(op, out) : UM_OK;
+    return um_op_has_input(op, 2) ? check_bias(op, out) : UM_OK;
 }
 
 /* The output's shape is the caller's; it has to fit. */

@@ -26,24 +26,37 @@ um_status um_infer_map(const um_op *op, um_view *out)
 
 /* ---- program -------------------------------------------------------------------------------- */
 
-static um_status check_inst(const um_op *op, int32_t index)
+static um_status check_inst(const um_op *op, const um_map_program *program, const char *whose,
+                            int32_t index)
 {
-    const um_map_program *program = op->attrs.program;
     const um_map_inst *inst = &program->inst[index];
     const um_op_row *row = um_op_get_row(inst->op);
-    const char *name = um_op_name(inst->op);
+    const char *name = um_op_name(inst->op), *comma = whose[0] ? ", " : "";
     bool is_fill = inst->op == UM_OP_FILL;
     if (!row || (!is_fill && (row->family != UM_FAMILY_MAP || inst->op == UM_OP_MAP)))
-        return um_rule_fail(op, "instruction %d is op %d (%s), wants an elementwise op or fill",
-                            (int)index, (int)inst->op, name);
+        return um_rule_fail(op, "%s%sinstruction %d is op %d (%s), wants an elementwise op or fill",
+                            whose, comma, (int)index, (int)inst->op, name);
     if (!(row->dtypes & UM_BIT(program->dtype)))
-        return um_rule_fail(op, "instruction %d: %s does not compute in %s", (int)index, name,
-                            um_dtype_name(program->dtype));
+        return um_rule_fail(op, "%s%sinstruction %d: %s does not compute in %s", whose, comma,
+                            (int)index, name, um_dtype_name(program->dtype));
     int32_t arity = is_fill ? 0 : row->in_max, defined = op->in_count + index;
     for (int32_t i = 0; i < arity; i++)
         if (inst->src[i] >= defined)
-            return um_rule_fail(op, "instruction %d: %s reads value %d, only %d are defined",
-                                (int)index, name, (int)inst->src[i], (int)defined);
+            return um_rule_fail(op, "%s%sinstruction %d: %s reads value %d, only %d are defined",
+                                whose, comma, (int)index, name, (int)inst->src[i], (int)defined);
+    return UM_OK;
+}
+
+um_status um_rule_check_program(const um_op *op, const um_map_program *program, const char *whose)
+{
+    const char *colon = whose[0] ? ": " : "";
+    if (!um_dtype_valid(program->dtype) || !(UM_DTYPES_FIB & UM_BIT(program->dtype)))
+        return um_rule_fail(op, "%s%sno program computes in %s", whose, colon,
+                            um_dtype_name(program->dtype));
+    if (program->inst_count < 1 || program->inst_count > UM_MAP_MAX_INSTS)
+        return um_rule_fail(op, "%s%swants 1 to %d instructions, got %d", whose, colon,
+                            UM_MAP_MAX_INSTS, (int)program->inst_count);
+    for (int32_t i = 0; i < program->inst_count; i++) UM_TRY(check_inst(op, program, whose, i));
     return UM_OK;
 }
 
@@ -51,11 +64,7 @@ um_status um_infer_program(const um_op *op, um_view *out)
 {
     const um_map_program *program = op->attrs.program;
     if (!program) return um_rule_fail(op, "attrs.program is NULL");
-    if (!um_dtype_valid(program->dtype) || !(UM_DTYPES_FIB & UM_BIT(program->dtype)))
-        return um_rule_fail(op, "no program computes in %s", um_dtype_name(program->dtype));
-    if (program->inst_count < 1 || program->inst_count > UM_MAP_MAX_INSTS)
-        return um_rule_fail(op, "wants 1 to %d instructions, got %d", UM_MAP_MAX_INSTS,
-                            (int)program->inst_count);
+    UM_TRY(um_rule_check_program(op, program, ""));
     for (int32_t i = 0; i < op->in_count; i++) {
         if (!(UM_DTYPES_FIB & UM_BIT(op->in[i].dtype)))
             return um_rule_fail(op, "input %d is %s: programs do not load that", (int)i,
@@ -64,7 +73,6 @@ um_status um_infer_program(const um_op *op, um_view *out)
             return um_rule_fail_views(op, "shapes differ", "input 0", &op->in[0], "another",
                                       &op->in[i]);
     }
-    for (int32_t i = 0; i < program->inst_count; i++) UM_TRY(check_inst(op, i));
     if (op->in_count > 0) um_rule_like(out, out->dtype, &op->in[0]);
     return UM_OK;
 }
@@ -308,7 +316,7 @@ bool um_sample_program(int32_t index, um_dtype dtype, um_sample *sample)
         um_dtype in_dtype = i % 2 && row->in_dtype ? row->in_dtype : dtype;
         um_sample_input(sample, in_dtype, dims, -3, 3);
     }
-    um_map_program *program = &sample->program;
+    um_map_program *program = &sample->program[UM_EPILOGUE];
     program->dtype = dtype;
     while (program->inst_count < UM_MAP_MAX_INSTS && row->inst[program->inst_count].op) {
         program->inst[program->inst_count] = row->inst[program->inst_count];

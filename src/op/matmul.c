@@ -87,7 +87,10 @@ static um_status check_like_out(const um_op *op, int32_t index, const char *name
     if (!um_op_has_input(op, index)) return UM_OK;
     const um_view *x = &op->in[index];
     bool wide = may_be_f32 && x->dtype == UM_F32 && out->dtype != UM_F64 && out->dtype != UM_I32;
-    if ((x->dtype == out->dtype || wide) && um_shapes_equal(x, out)) return UM_OK;
+    bool good = op->attrs.matmul.epilogue
+                    ? result_allowed(op->in[0].dtype, op->in[1].dtype, x->dtype)
+                    : x->dtype == out->dtype || wide;
+    if (good && um_shapes_equal(x, out)) return UM_OK;
     char what[48];
     snprintf(what, sizeof what, "%s is not like the output", name);
     return um_rule_fail_views(op, what, name, x, "out", out);
@@ -99,7 +102,7 @@ um_status um_infer_matmul(const um_op *op, um_view *out)
     if (!operands_allowed(a->dtype, b->dtype))
         return um_rule_fail_views(op, "dtypes differ", "a", a, "b", b);
     UM_TRY(check_shapes(op, a, b));
-    if (!result_allowed(a->dtype, b->dtype, out->dtype))
+    if (!op->attrs.matmul.epilogue && !result_allowed(a->dtype, b->dtype, out->dtype))
         return um_rule_fail(op, "a product of %s%s%s cannot be %s", um_dtype_name(a->dtype),
                             a->dtype == b->dtype ? "" : " and ",
                             a->dtype == b->dtype ? "" : um_dtype_name(b->dtype),

@@ -87,6 +87,15 @@ um_status um_rule_fail_views(const um_op *op, const char *what, const char *a_na
 um_status um_rule_fail_view(const um_op *op, const char *what, const char *name, const um_view *v);
 /* attrs.norm.eps of every norm. */
 um_status um_rule_check_eps(const um_op *op);
+/* What every program must be, as um_map_program says; whose: "" or the start of a message. */
+um_status um_rule_check_program(const um_op *op, const um_map_program *program, const char *whose);
+bool um_rule_has_rider(const um_op *op);
+/* Of programs that ride on the op (fused.c): all but shapes; shapes, and the output's dtype, once
+ * the op's own rule has been asked. */
+um_status um_rule_check_riders(const um_op *op);
+um_status um_rule_check_rider_views(const um_op *op, um_view *out);
+/* Whether that input is read by an epilogue, and by no prologue. */
+bool um_rule_epilogue_alone_reads(const um_op *op, int32_t index);
 /* out = dtype[a's shape]. */
 void um_rule_like(um_view *out, um_dtype dtype, const um_view *a);
 
@@ -118,6 +127,10 @@ void um_sample_label(um_sample *sample, const char *format, ...) UM_PRINTF(2, 3)
 void um_sample_label_input(um_sample *sample);
 /* Appends an optional input that is not there. */
 void um_sample_none(um_sample *sample, um_dtype dtype);
+/* Puts programs on the op that the sample has, the index'th that suit it, with their inputs, and
+ * finishes it; false: there are no more (fused.c). The output has the dtype and shape that it would
+ * have without. */
+bool um_sample_ride(int32_t index, um_sample *sample);
 /* Infers the outputs, all that the op has where out_count is 0; returns true. out_dtype: for ops
  * with a FREE result, else 0. */
 bool um_sample_finish(um_sample *sample, um_dtype out_dtype);

@@ -85,10 +85,11 @@ void um_rule_like(um_view *out, um_dtype dtype, const um_view *a)
 
 static um_status check_counts(const um_op *op, const um_op_row *row)
 {
-    if (op->in_count < row->in_min || op->in_count > row->in_max) {
-        if (row->in_min == row->in_max)
+    int32_t most = um_rule_has_rider(op) ? UM_OP_MAX_INPUTS : row->in_max;
+    if (op->in_count < row->in_min || op->in_count > most) {
+        if (row->in_min == most)
             return um_rule_fail(op, "wants %d inputs, got %d", (int)row->in_min, (int)op->in_count);
-        return um_rule_fail(op, "wants %d to %d inputs, got %d", (int)row->in_min, (int)row->in_max,
+        return um_rule_fail(op, "wants %d to %d inputs, got %d", (int)row->in_min, (int)most,
                             (int)op->in_count);
     }
     if (op->out_count < 1 || op->out_count > row->out_count)
@@ -125,10 +126,15 @@ static um_status infer_outputs(const um_op *op, const um_op_row *row, um_view *o
     UM_TRY(check_counts(op, row));
     for (int32_t i = 0; i < op->in_count; i++) UM_TRY(check_form(op, "input", i, &op->in[i]));
     int32_t main = um_op_main_input(op->id);
-    if (main >= 0 && main < op->in_count)
+    const um_map_program *prologue = um_op_program(op, UM_PROLOGUE);
+    UM_TRY(um_rule_check_riders(op));
+    if (prologue)
+        UM_TRY(check_mask(op, row, "prologue as input", 0, prologue->dtype));
+    else if (main >= 0 && main < op->in_count)
         UM_TRY(check_mask(op, row, "input", main, op->in[main].dtype));
     for (int32_t i = 0; i < op->out_count; i++) out[i] = op->out[i];
     UM_TRY(row->infer(op, out));
+    UM_TRY(um_rule_check_rider_views(op, out));
     for (int32_t i = 0; i < op->out_count; i++) {
         UM_TRY(check_form(op, "output", i, &out[i]));
         if (row->result == UM_RESULT_FREE) UM_TRY(check_mask(op, row, "output", i, out[i].dtype));
@@ -177,10 +183,11 @@ static um_status check_reach(const um_op *op, const char *side, int32_t index, c
     return UM_OK;
 }
 
-bool um_op_updates_input(const um_op_row *row, int32_t index)
+bool um_op_updates_input(const um_op *op, int32_t index)
 {
-    if (row->family == UM_FAMILY_MAP) return true;
-    switch (row->id) {
+    if (um_op_get_row(op->id)->family == UM_FAMILY_MAP) return true;
+    if (um_rule_epilogue_alone_reads(op, index)) return true;
+    switch (op->id) {
     case UM_OP_COPY:
     case UM_OP_SCATTER:
     case UM_OP_INDEX_ADD:
@@ -193,10 +200,9 @@ bool um_op_updates_input(const um_op_row *row, int32_t index)
 }
 
 /* The one overlap that every kernel of the op copes with. */
-static bool in_place_allowed(const um_op *op, const um_op_row *row, int32_t input,
-                             const um_view *out)
+static bool in_place_allowed(const um_op *op, int32_t input, const um_view *out)
 {
-    return um_op_updates_input(row, input) && um_views_identical(&op->in[input], out);
+    return um_op_updates_input(op, input) && um_views_identical(&op->in[input], out);
 }
 
 static um_status check_output_memory(const um_op *op, const um_op_row *row, int32_t index)
@@ -208,7 +214,7 @@ static um_status check_output_memory(const um_op *op, const um_op_row *row, int3
         if (um_views_overlap(out, &op->out[i]))
             return um_rule_fail(op, "outputs %d and %d overlap", (int)i, (int)index);
     for (int32_t i = 0; i < op->in_count; i++) {
-        if (in_place_allowed(op, row, i, out) || !um_views_overlap(out, &op->in[i])) continue;
+        if (in_place_allowed(op, i, out) || !um_views_overlap(out, &op->in[i])) continue;
         return um_rule_fail(op, "output %d overlaps input %d%s", (int)index, (int)i,
                             row->family == UM_FAMILY_MAP ? " and is not exactly in place" : "");
     }

@@ -61,17 +61,21 @@ typedef enum um_fill_kind {
     UM_FILL_BOOL     /* random 0 and 1 */
 } um_fill_kind;
 
+enum { UM_PROLOGUE, UM_EPILOGUE, UM_PROGRAMS };
+
 /* One test input: a complete op, outputs inferred, but for pointers and strides (views are packed;
- * the driver makes them strided, broadcast, reversed). A copy must move op.attrs.program to its
- * own. */
+ * the driver makes them strided, broadcast, reversed). In a copy, um_sample_own_programs makes the
+ * op point to its own. */
 typedef struct um_sample {
     um_op op;
-    um_map_program program; /* op.attrs.program points here when used */
-    char label[64];         /* "m=5 k=7 n=3" */
+    um_map_program program[UM_PROGRAMS]; /* the op's attributes point here when used */
+    char label[64];                      /* "m=5 k=7 n=3" */
     double lo[UM_OP_MAX_INPUTS], hi[UM_OP_MAX_INPUTS];
     um_fill_kind fill[UM_OP_MAX_INPUTS];
     bool no_specials; /* NaN and inf rounds make no sense for it */
 } um_sample;
+
+void um_sample_own_programs(um_sample *sample);
 
 typedef struct um_op_row {
     um_op_id id;
@@ -91,7 +95,30 @@ typedef struct um_op_row {
 } um_op_row;
 
 /* Whether the op allows the output to lie exactly on that input, with the same elements. */
-bool um_op_updates_input(const um_op_row *row, int32_t index);
+bool um_op_updates_input(const um_op *op, int32_t index);
+
+/* ---- programs (fused.c) --------------------------------------------------------------------- */
+
+/* That program of the op, or NULL. map's own counts as its epilogue. */
+const um_map_program *um_op_program(const um_op *op, int32_t which);
+/* What the op's programs take as um_op_move_programs copies them: to `to`, at a multiple of 8
+ * bytes, whereupon the op points there. */
+size_t um_op_program_bytes(const um_op *op);
+void um_op_move_programs(um_op *op, void *to);
+/* How many inputs the op has without those of programs: optional ones in between count. */
+int32_t um_op_own_inputs(const um_op *op);
+/* The dtype that the op's own result has, or would have without an epilogue, as it is computed. */
+um_dtype um_op_made_dtype(const um_op *op);
+
+/* A prologue or epilogue as map has its program: inputs numbered without gaps, the element or
+ * result first. */
+typedef struct um_rider {
+    um_map_program program;
+    int32_t in_count;
+    int32_t input[UM_MAP_MAX_INPUTS]; /* which of the op's each is; input[0] is 0 */
+} um_rider;
+/* false: there is none. The op is checked. */
+bool um_op_rider(const um_op *op, int32_t which, um_rider *out);
 
 /* Whether matrix units are what it wants: products, convolutions, attention. */
 static inline bool um_op_is_product(const um_op_row *row)

@@ -25,13 +25,6 @@ struct um_cpu_batch {
 
 /* ---- one op --------------------------------------------------------------------------------- */
 
-static size_t program_bytes(const um_op *op)
-{
-    if (op->id != UM_OP_MAP) return 0;
-    const um_map_program *program = op->attrs.program;
-    return offsetof(um_map_program, inst) + (size_t)program->inst_count * sizeof program->inst[0];
-}
-
 static size_t op_bytes(const um_op *op)
 {
     return offsetof(um_op, in) + (size_t)op->in_count * sizeof op->in[0];
@@ -39,7 +32,7 @@ static size_t op_bytes(const um_op *op)
 
 um_status um_cpu_queued_bytes(const um_op *op, size_t *bytes)
 {
-    *bytes = offsetof(um_cpu_queued, op) + op_bytes(op) + program_bytes(op);
+    *bytes = offsetof(um_cpu_queued, op) + op_bytes(op) + um_op_program_bytes(op);
     if (um_cpu_kernel_find(op->id)) return UM_OK;
     return um_backend_fail(UM_UNSUPPORTED, "cpu", um_op_name(op->id), 0, "cpu: no kernel for %s",
                            um_op_name(op->id));
@@ -64,10 +57,7 @@ void um_cpu_queued_copy(um_cpu_queued *queued, const um_op *op)
     memcpy(&queued->op, op, op_bytes(op));
     for (int32_t i = 0; i < op->in_count; i++) drop_unused_strides(&queued->op.in[i]);
     for (int32_t i = 0; i < op->out_count; i++) drop_unused_strides(&queued->op.out[i]);
-    if (op->id != UM_OP_MAP) return;
-    uint8_t *copy = (uint8_t *)&queued->op + op_bytes(op);
-    memcpy(copy, op->attrs.program, program_bytes(op));
-    queued->op.attrs.program = (const um_map_program *)(const void *)copy;
+    um_op_move_programs(&queued->op, (uint8_t *)&queued->op + op_bytes(op));
 }
 
 int64_t um_cpu_op_weight(const um_op *op)

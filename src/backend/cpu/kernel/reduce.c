@@ -72,33 +72,127 @@ static int64_t fold_rows(const um_reduce_plan *p, const um_reduce_group *g, um_f
     return 1;
 }
 
+/* One chunk of the elements on their way into a cascade. */
+typedef struct chunk_fold {
+    const um_reduce_plan *p;
+    const um_reduce_group *g;
+    um_fold fold, level; /* level: of the cascade's level 0 */
+    const void *shift;
+    int64_t first, last;
+    cascade c;
+} chunk_fold;
+
+static void fold_wide(chunk_fold *f)
+{
+    um_walk_at at;
+    UM_ISA_FN(um_walk_seek)(&f->p->reduced, f->first, &at);
+    while (f->first < f->last) {
+        f->first +=
+            fold_rows(f->p, f->g, f->fold, f->shift, &at, f->last - f->first, &f->c.level[0]);
+        cascade_carry(f->p, &f->c, f->level, f->g->n);
+    }
+}
+
+static void fold_narrow(chunk_fold *f)
+{
+    const um_reduce_plan *p = f->p;
+    values buffer, block;
+    um_walk_at at;
+    UM_ISA_FN(um_walk_seek)(&p->reduced, f->first, &at);
+    for (int64_t n; f->first < f->last; f->first += n) {
+        n = UM_MIN(p->block, f->last - f->first);
+        p->loops->along(f->fold, &block, UM_ISA_FN(um_reduce_along)(p, f->g, &at, n, &buffer),
+                        f->shift, n);
+        p->loops->across(f->level, &f->c.level[0], &block, NULL, 1);
+        cascade_carry(p, &f->c, f->level, 1);
+    }
+}
+
+/* n values of the prologue, from `at` on. */
+static void make_values(const um_program *program, void *slots, um_walk_at *at, int64_t n,
+                        int64_t bytes, void *to)
+{
+    char *next = to;
+    for (int64_t done = 0, m; done < n; done += m, next += m * bytes) {
+        m = um_program_most(program, at, n - done);
+        UM_ISA_FN(um_program_tile)(program, slots, at, m, next);
+    }
+}
+
+/* Rows of values, n apart, made before they are folded. */
+static void fold_made_rows(chunk_fold *f, const um_program *program, void *slots)
+{
+    const um_reduce_plan *p = f->p;
+    values row[UM_FOLD_ROWS];
+    um_walk_at at;
+    int64_t n = f->g->n, inner = um_walk_inner(&p->kept);
+    bool by_eight = UM_ISA_FN(um_reduce_by_eight)(p);
+    for (int64_t rows; f->first < f->last; f->first += rows) {
+        rows = UM_MIN(UM_FOLD_ROWS, f->last - f->first);
+        int64_t together = n == inner ? rows : 1; /* they go on from each other */
+        for (int64_t r = 0; r < rows; r += together) {
+            UM_ISA_FN(um_walk_seek)(&program->walk, (f->first + r) * inner, &at);
+            make_values(program, slots, &at, n * together, p->bytes,
+                        (char *)row + r * n * p->bytes);
+        }
+        if (by_eight && rows == UM_FOLD_ROWS) {
+            p->loops->across_rows(f->fold, &f->c.level[0], row, n, f->shift, n);
+            cascade_carry(p, &f->c, f->level, n);
+            continue;
+        }
+        for (int64_t r = 0; r < rows; r++) {
+            p->loops->across(f->fold, &f->c.level[0], (char *)row + r * n * p->bytes, f->shift, n);
+            cascade_carry(p, &f->c, f->level, n);
+        }
+    }
+}
+
+static void fold_made(chunk_fold *f)
+{
+    const um_reduce_plan *p = f->p;
+    um_program program = p->prologue;
+    _Alignas(64) uint8_t slots[UM_SLOT_BYTES];
+    for (int32_t i = 0; i < program.in_count; i++) {
+        int64_t bytes = um_dtype_bits(program.in_dtype[i]) / 8;
+        program.data[i] = (const char *)program.data[i] + f->g->element[i] * bytes;
+    }
+    UM_ISA_FN(um_program_begin)(&program, slots, program.tile);
+    if (p->wide) {
+        fold_made_rows(f, &program, slots);
+        return;
+    }
+    values buffer, block;
+    um_walk_at at;
+    UM_ISA_FN(um_walk_seek)(&program.walk, f->first, &at);
+    for (int64_t n; f->first < f->last; f->first += n) {
+        n = UM_MIN(p->block, f->last - f->first);
+        make_values(&program, slots, &at, n, p->bytes, &buffer);
+        p->loops->along(f->fold, &block, &buffer, f->shift, n);
+        p->loops->across(f->level, &f->c.level[0], &block, NULL, 1);
+        cascade_carry(p, &f->c, f->level, 1);
+    }
+}
+
 /* The fold of one chunk of the elements, for each output of the group. */
 static void fold_chunk(const um_reduce_plan *p, const um_reduce_group *g, um_fold fold,
-                       const void *shift, int64_t chunk, void *result)
+                       const void *shift, int64_t number, void *result)
 {
-    cascade c;
-    values buffer, block;
-    int64_t first = chunk * p->chunk, last = UM_MIN(first + p->chunk, p->reduced.total);
-    um_fold level = p->wide ? fold : um_fold_join(fold);
-    if (first >= last) {
+    chunk_fold f; /* of the cascade only what is used is set */
+    f.p = p, f.g = g, f.shift = shift, f.fold = fold;
+    f.level = p->wide ? fold : um_fold_join(fold);
+    f.first = number * p->chunk, f.last = UM_MIN(f.first + p->chunk, p->reduced.total);
+    if (f.first >= f.last) {
         p->loops->clear(fold, result, g->n);
         return;
     }
-    um_walk_at at;
-    UM_ISA_FN(um_walk_seek)(&p->reduced, first, &at);
-    cascade_begin(p, &c, level, g->n);
-    for (int64_t n; first < last; first += n) {
-        n = p->wide ? 1 : UM_MIN(p->block, last - first);
-        if (p->wide) {
-            n = fold_rows(p, g, fold, shift, &at, last - first, &c.level[0]);
-        } else {
-            p->loops->along(fold, &block, UM_ISA_FN(um_reduce_along)(p, g, &at, n, &buffer), shift,
-                            n);
-            p->loops->across(level, &c.level[0], &block, NULL, 1);
-        }
-        cascade_carry(p, &c, level, g->n);
-    }
-    cascade_end(p, &c, level, g->n, result);
+    cascade_begin(p, &f.c, f.level, g->n);
+    if (p->has_prologue)
+        fold_made(&f);
+    else if (p->wide)
+        fold_wide(&f);
+    else
+        fold_narrow(&f);
+    cascade_end(p, &f.c, f.level, g->n, result);
 }
 
 /* The chunks of one group, for threads. Their results go to the scratch of worker 0, which all can
@@ -249,7 +343,7 @@ static um_fold op_fold(um_op_id op)
  * lowest bits converts to the lowest value, and so on. */
 static void clear_to_end_of_dtype(const um_reduce_plan *p, const um_reduce_group *g, values *result)
 {
-    um_dtype dtype = p->op->in[0].dtype;
+    um_dtype dtype = p->dtype;
     bool lowest = p->op->id == UM_OP_REDUCE_MAX;
     const double infinite = lowest ? -(double)INFINITY : (double)INFINITY;
     uint64_t end = 0; /* bool's false; converting an infinity would give true */
@@ -257,26 +351,76 @@ static void clear_to_end_of_dtype(const um_reduce_plan *p, const um_reduce_group
     um_load(p->class, result, dtype, &end, 0, 0, g->n);
 }
 
-static void reduce_group(um_cpu_exec *exec, const um_reduce_plan *p, int64_t group)
+static void reduce_group(um_cpu_exec *exec, const um_reduce_plan *p, const um_reduce_group *g,
+                         values *result)
 {
-    values result;
-    um_reduce_group g = UM_ISA_FN(um_reduce_find)(p, group);
     um_op_id op = p->op->id;
     bool extreme = op == UM_OP_REDUCE_MAX || op == UM_OP_REDUCE_MIN;
     if (extreme && p->reduced.total == 0)
-        clear_to_end_of_dtype(p, &g, &result);
+        clear_to_end_of_dtype(p, g, result);
     else if (op == UM_OP_LOGSUMEXP)
-        fold_logsumexp(exec, p, &g, &result);
+        fold_logsumexp(exec, p, g, result);
     else if (op == UM_OP_L2)
-        fold_l2(exec, p, &g, &result);
+        fold_l2(exec, p, g, result);
     else if (op == UM_OP_VAR || op == UM_OP_STD)
-        fold_var(exec, p, &g, &result);
+        fold_var(exec, p, g, result);
     else
-        fold_group(exec, p, &g, op_fold(op), NULL, &result);
-    if (op == UM_OP_MEAN) end_mean(p, &g, &result);
+        fold_group(exec, p, g, op_fold(op), NULL, result);
+    if (op == UM_OP_MEAN) end_mean(p, g, result);
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+static void reduce_plain(um_cpu_exec *exec, const um_reduce_plan *p, int64_t first, int64_t end)
+{
     const um_view *out = &p->op->out[0];
-    um_store(out->dtype, (void *)(uintptr_t)out->ptr, g.out, um_walk_step(&p->kept, 0), p->class,
-             &result, g.n);
+    void *to = (void *)(uintptr_t)out->ptr;
+    for (int64_t group = first; group < end; group++) {
+        values result, made;
+        um_reduce_group g = UM_ISA_FN(um_reduce_find)(p, group);
+        reduce_group(exec, p, &g, &result);
+        if (out->dtype != p->made && p->has_prologue) { /* integers wrap */
+            um_store(p->made, &made, 0, 1, p->class, &result, g.n);
+            um_load(p->class, &result, p->made, &made, 0, 1, g.n);
+        }
+        um_store(out->dtype, to, g.out, um_walk_step(&p->kept, 0), p->class, &result, g.n);
+    }
+}
+
+/* Results as the epilogue's input 0, as many as it is worth being run for. */
+typedef struct made {
+    char data[2 * UM_REDUCE_WIDTH_BYTES];
+    int64_t first, count; /* first: the first one's place in `kept` */
+} made;
+
+static void run_epilogue(const um_reduce_plan *p, made *m)
+{
+    um_map_plan plan = p->epilogue;
+    uintptr_t before = (uintptr_t)(m->first * (um_dtype_bits(p->made) / 8));
+    plan.program.data[0] = (const void *)((uintptr_t)m->data - before);
+    UM_ISA_FN(um_map_range)(&plan, m->first, m->first + m->count);
+    m->first += m->count;
+    m->count = 0;
+}
+
+static void reduce_groups(um_cpu_exec *exec, const um_reduce_plan *p, int64_t first, int64_t end)
+{
+    made m;
+    if (!p->has_epilogue) {
+        reduce_plain(exec, p, first, end);
+        return;
+    }
+    m.count = 0;
+    for (int64_t group = first; group < end; group++) {
+        values result;
+        um_reduce_group g = UM_ISA_FN(um_reduce_find)(p, group);
+        reduce_group(exec, p, &g, &result);
+        if (group == first) m.first = g.first;
+        if (m.count + g.n > 2 * p->block) run_epilogue(p, &m);
+        um_store(p->made, m.data, m.count, 1, p->class, &result, g.n);
+        m.count += g.n;
+    }
+    run_epilogue(p, &m);
 }
 
 um_status UM_ISA_FN(um_run_reduce)(um_cpu_exec *exec, const um_op *op)
@@ -285,10 +429,10 @@ um_status UM_ISA_FN(um_run_reduce)(um_cpu_exec *exec, const um_op *op)
     if (um_view_count(&op->out[0]) == 0) return UM_OK;
     UM_ISA_FN(um_reduce_make)(&plan, op, false);
     if (!should_spread(&plan)) {
-        UM_ISA_FN(um_reduce_groups)(exec, &plan, reduce_group);
+        UM_ISA_FN(um_reduce_groups)(exec, &plan, reduce_groups);
         return UM_OK;
     }
     UM_TRY(um_cpu_scratch_reserve(exec, (size_t)(plan.chunks * plan.width * plan.bytes)));
-    for (int64_t group = 0; group < plan.groups; group++) reduce_group(exec, &plan, group);
+    reduce_groups(exec, &plan, 0, plan.groups);
     return UM_OK;
 }

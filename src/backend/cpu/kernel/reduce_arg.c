@@ -3,9 +3,8 @@
 
 um_status UM_ISA_FN(um_run_reduce_arg)(um_cpu_exec *exec, const um_op *op);
 
-static void arg_group(um_cpu_exec *exec, const um_reduce_plan *p, int64_t group)
+static void arg_group(const um_reduce_plan *p, int64_t group)
 {
-    (void)exec;
     um_reduce_group g = UM_ISA_FN(um_reduce_find)(p, group);
     int64_t best[UM_REDUCE_WIDTH_BYTES / 8], buffer[UM_REDUCE_WIDTH_BYTES / 8];
     int64_t index[UM_REDUCE_WIDTH_BYTES / 4];
@@ -28,11 +27,17 @@ static void arg_group(um_cpu_exec *exec, const um_reduce_plan *p, int64_t group)
              UM_CLASS_I64, index, g.n);
 }
 
+static void arg_groups(um_cpu_exec *exec, const um_reduce_plan *p, int64_t first, int64_t end)
+{
+    (void)exec;
+    for (int64_t group = first; group < end; group++) arg_group(p, group);
+}
+
 um_status UM_ISA_FN(um_run_reduce_arg)(um_cpu_exec *exec, const um_op *op)
 {
     um_reduce_plan plan;
     if (um_view_count(&op->out[0]) == 0) return UM_OK;
     UM_ISA_FN(um_reduce_make)(&plan, op, true);
-    UM_ISA_FN(um_reduce_groups)(exec, &plan, arg_group);
+    UM_ISA_FN(um_reduce_groups)(exec, &plan, arg_groups);
     return UM_OK;
 }

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/kernel/simd.h"
 
-enum { UM_WALK_MAX = UM_MAP_MAX_INPUTS + 1 };
+enum { UM_WALK_MAX = UM_OP_MAX_INPUTS + 1 };
 
 /* Axes of size 1 are gone and axes that one stride can cover are one. Linear positions 0 .. total-1
  * count the walk's own axes row-major. */
