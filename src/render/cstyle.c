@@ -113,13 +113,20 @@ static const char *type_name(walker *w, um_dtype dtype)
  * compiler's parser changes. */
 static void float_text(walker *w, um_dtype dtype, uint64_t bits, char *text, size_t size)
 {
-    const um_dialect *d = w->d;
-    words_of x = {.imm = bits};
+    uint32_t word = (uint32_t)bits;
     float f;
     double value;
-    memcpy(&f, &(uint32_t){(uint32_t)bits}, sizeof f);
+    memcpy(&f, &word, sizeof f);
     memcpy(&value, &bits, sizeof value);
     if (dtype == UM_F32) value = (double)f;
+    if (dtype == UM_F16) { /* as f32, converted */
+        char wide[64];
+        f = um_f16_to_f32((uint16_t)bits);
+        memcpy(&word, &f, sizeof word);
+        float_text(w, UM_F32, word, wide, sizeof wide);
+        snprintf(text, size, "((%s)%s)", type_name(w, dtype), wide);
+        return;
+    }
     bool normal =
         value == 0 ? !signbit(value) : isfinite(value) && fabs(value) > 1e-30 && fabs(value) < 1e30;
     if (normal) {
@@ -127,10 +134,11 @@ static void float_text(walker *w, um_dtype dtype, uint64_t bits, char *text, siz
                             value < 0 ? "(" : "", value);
         const char *point = strpbrk(text, ".e") ? "" : ".0";
         snprintf(text + used, size - (size_t)used, "%s%s%s", point,
-                 dtype == UM_F32 ? d->f32_suffix : "", value < 0 ? ")" : "");
+                 dtype == UM_F32 ? w->d->f32_suffix : "", value < 0 ? ")" : "");
         return;
     }
-    expand_short(w, dtype == UM_F32 ? d->infinite : d->infinite64, &x, text, size);
+    const char *words = dtype == UM_F32 ? w->d->infinite : w->d->infinite64;
+    expand_short(w, words, &(words_of){.imm = bits}, text, size);
 }
 
 static void const_text(walker *w, const um_kinst *inst, char *text, size_t size)
@@ -246,8 +254,7 @@ static void walk_value(walker *w, um_val v)
     }
 }
 
-/* To another element type: to bool, to integers (saturating) and the rest have words of their own.
- */
+/* To another element type: bool, integers (saturating) and the rest have words of their own. */
 static void walk_convert(walker *w, um_val v)
 {
     const um_kinst *inst = &w->k->inst[v];
@@ -537,9 +544,7 @@ static void walk_flow(walker *w, um_val v)
     case UM_KOP_END: line(w, "}", &x); break;
     default: line(w, op_words(w->d, inst->op, UM_U32), &x);
     }
-    if (inst->op == UM_KOP_IF || inst->op == UM_KOP_ELSE || inst->op == UM_KOP_FOR ||
-        inst->op == UM_KOP_LOOP)
-        w->depth++;
+    w->depth += inst->op >= UM_KOP_IF && inst->op <= UM_KOP_LOOP;
 }
 
 static void walk_frag(walker *w, um_val v)

@@ -125,9 +125,9 @@ static const char head[] =
     .buffer_param = "$s$t *$m", .scalar_param = "$t $m", .scalar_words = "$m",                     \
     .builtin_params = "", .shared_begin = "__shared__ __align__(16) $t $m[$n];",                   \
     .function_open = "\nextern \"C\" __global__ void __launch_bounds__($n)\num_$v(",               \
-    .var_begin = "$t $m;", .array_begin = "$t $m[$n];", .value = "const $t $v = $e;",              \
-    .later = "$t $v = $e;", .assign = "$v = $e;", .element = "$m[$0]",                             \
-    .load_wide = "*reinterpret_cast<const $V *>($m + $0)",                                         \
+    .var_begin = "$t $m;", .array_begin = "__align__(16) $t $m[$n];",                              \
+    .value = "const $t $v = $e;", .later = "$t $v = $e;", .assign = "$v = $e;",                    \
+    .element = "$m[$0]", .load_wide = "*reinterpret_cast<const $V *>($m + $0)",                    \
     .store_wide = "*reinterpret_cast<$V *>($m + $0) = make_$V($e);",                               \
     .atomic = {[UM_K_ADD] = "atomicAdd(&$m, $1)",      [UM_K_MIN] = "atomicMin(&$m, $1)",          \
                [UM_K_MAX] = "atomicMax(&$m, $1)",      [UM_K_AND] = "atomicAnd(&$m, $1)",          \

@@ -97,10 +97,10 @@ const um_dialect um_dialect_metal = {
                       "uint um_simd_size [[threads_per_simdgroup]], "
                       "uint um_simd [[simdgroup_index_in_threadgroup]], "
                       "uint um_lane [[thread_index_in_simdgroup]]",
-    .shared_begin = "threadgroup $t $m[$n];",
+    .shared_begin = "alignas(16) threadgroup $t $m[$n];",
     .function_open = "\n[[max_total_threads_per_threadgroup($n)]]\nkernel void um_$v(",
     .var_begin = "$t $m;",
-    .array_begin = "$t $m[$n];",
+    .array_begin = "alignas(16) $t $m[$n];",
     .value = "const $t $v = $e;",
     .later = "$t $v = $e;",
     .assign = "$v = $e;",

@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(32)
 um_medley(const float *x_, int *float_, unsigned int *hist_, unsigned int n_)
 {
     __shared__ __align__(16) float tile_[64];
-    int own_[4];
+    __align__(16) int own_[4];
     float acc_0_;
     float acc_1_;
     float acc_2_;

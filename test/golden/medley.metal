@@ -39,8 +39,8 @@ struct um_medley_scalars {
 [[max_total_threads_per_threadgroup(32)]]
 kernel void um_medley(device const float *x_ [[buffer(0)]], device int *float_ [[buffer(1)]], device uint *hist_ [[buffer(2)]], constant um_medley_scalars &um_scalars [[buffer(3)]], uint3 um_group [[threadgroup_position_in_grid]], uint3 um_groups [[threadgroups_per_grid]], uint3 um_local [[thread_position_in_threadgroup]], uint um_index [[thread_index_in_threadgroup]], uint um_simd_size [[threads_per_simdgroup]], uint um_simd [[simdgroup_index_in_threadgroup]], uint um_lane [[thread_index_in_simdgroup]])
 {
-    threadgroup float tile_[64];
-    int own_[4];
+    alignas(16) threadgroup float tile_[64];
+    alignas(16) int own_[4];
     float acc_0_;
     float acc_1_;
     float acc_2_;

@@ -77,7 +77,7 @@ inline void um_frag_mma(thread D &d, thread A &a, thread B &b, thread D &c)
 [[max_total_threads_per_threadgroup(32)]]
 kernel void um_product(device const half *a_ [[buffer(0)]], device const half *b_ [[buffer(1)]], device float *c_ [[buffer(2)]], uint3 um_group [[threadgroup_position_in_grid]], uint3 um_groups [[threadgroups_per_grid]], uint3 um_local [[thread_position_in_threadgroup]], uint um_index [[thread_index_in_threadgroup]], uint um_simd_size [[threads_per_simdgroup]], uint um_simd [[simdgroup_index_in_threadgroup]], uint um_lane [[thread_index_in_simdgroup]])
 {
-    threadgroup half part_[64];
+    alignas(16) threadgroup half part_[64];
     um_frag<um_a, um_f16, 8, 8, 8> fa_;
     um_frag<um_b, um_f16, 8, 8, 8> fb_;
     um_frag<um_c, um_f32, 8, 8, 8> fc_;

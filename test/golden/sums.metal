@@ -35,7 +35,7 @@ inline uint um_dot4_u8(uint a, uint b, uint c)
 [[max_total_threads_per_threadgroup(24)]]
 kernel void um_sums(device float *x_ [[buffer(0)]], uint3 um_group [[threadgroup_position_in_grid]], uint3 um_groups [[threadgroups_per_grid]], uint3 um_local [[thread_position_in_threadgroup]], uint um_index [[thread_index_in_threadgroup]], uint um_simd_size [[threads_per_simdgroup]], uint um_simd [[simdgroup_index_in_threadgroup]], uint um_lane [[thread_index_in_simdgroup]])
 {
-    threadgroup float group_f32_[24];
+    alignas(16) threadgroup float group_f32_[24];
     const uint v1 = um_index;
     const float v2 = x_[v1];
     group_f32_[v1] = v2;
