@@ -1,7 +1,7 @@
 /* kernel/index.c: ops that read or write slices of a table through indices. What reads has an
- * invocation for each element that is made. So has what writes: its element goes through all
- * indices in order and meets the values of those that name it, so equal ones need no care. An index
- * that is out of range is the plan's fault; it reads as 0, and nothing meets its value. */
+ * invocation for each element that is made. So has what writes, after the indices are sorted: its
+ * element finds those that name it and meets their values in order, so equal ones need no care. An
+ * index that is out of range is the plan's fault; it reads as 0, and nothing meets its value. */
 #include "kernel/library.h"
 
 #include "ir/math.h"
@@ -90,7 +90,8 @@ bool um_kindex_supports(const um_op *op, char *why, size_t why_size)
     bool fits = um_kwalk_fits(&op->out[0], why, why_size);
     for (int32_t i = 0; fits && i < op->in_count; i++)
         fits = um_kwalk_fits(&op->in[i], why, why_size);
-    return fits;
+    if (!fits || op->id == UM_OP_ONE_HOT || is_gather(op->id)) return fits;
+    return um_korder_fits(op, um_view_count(&op->in[1]), why, why_size);
 }
 
 /* ---- indices -------------------------------------------------------------------------------- */
@@ -254,33 +255,6 @@ static um_status plan_one_hot(const um_op *op, um_kplan *plan)
     return um_kernel_finish(k);
 }
 
-/* ---- what writes: are the indices good? ----------------------------------------------------- */
-
-static um_status plan_check(indexed *x, um_kplan *plan)
-{
-    const um_view *indices = x->x.indices;
-    um_kwalk w = um_kwalk_apart(1, &indices);
-    um_val size[UM_MAX_RANK] = {0}, place[UM_MAX_RANK] = {0}, i;
-    if (um_view_count(indices) == 0) return UM_OK;
-    UM_TRY(begin_kernel(x, plan, "check_indices"));
-    um_kernel *k = x->k;
-    um_keach each = um_keach_declare(k, x->launch, indices, UM_KSTORE_PLAIN);
-    um_kwalk_sizes(k, x->launch, &w, 0, w.rank, size);
-    um_kview index = um_kview_declare(k, x->launch, &w, 0, UM_K_READ, UM_KSTORE_PLAIN);
-    declare_parts(x, false);
-    um_mem flags = declare_flags(k, x->launch);
-    um_kwalk_places(k, um_keach_begin(k, &each), 0, w.rank, size, place);
-    um_val limit = x->part_size[0];
-    for (int32_t p = 1; p < x->x.parts; p++) {
-        um_val is_part = um_k_eq(k, place[w.rank - 1], um_k_u32(k, (uint32_t)p));
-        limit = um_k_select(k, is_part, x->part_size[p], limit);
-    }
-    um_val at = um_kview_index(k, &index, index.base, 0, w.rank, place);
-    um_kflag(k, flags, 0, um_k_not(k, in_range(k, &index, at, limit, &i)));
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
-}
-
 /* ---- what writes ---------------------------------------------------------------------------- */
 
 /* An element of the table, and what it has met. */
@@ -291,21 +265,25 @@ typedef struct scatter {
     um_kview out, start, values;
     bool starts_at_0, in_place;
     um_val size[UM_MAX_RANK], place[UM_MAX_RANK];
-    um_val update_size[UM_MAX_RANK], update_count;
+    um_val update_size[UM_MAX_RANK];
+    um_korder order; /* of the rows that indices name: a line, or of scatter one for each slice */
+    um_mem sorted;
+    um_val update_count, top; /* of a line; top: less than 2^(top + 1) */
     um_mem met, sum, lost;
     um_mem scale;    /* of f32 that is added up: what sum and lost are too small by */
     um_mem exponent; /* of f32 that is multiplied, i32: sum and lost are to be times 2^this */
 } scatter;
 
-/* The kept axes, then the updates', as few as there can be. */
-static um_kwalk updates_walk(const layout *x, um_view made[2])
+/* The kept axes, of scatter of the indices' sizes, then the updates', as few as there can be. */
+static um_kwalk updates_walk(const layout *x, bool by_element, um_view made[2])
 {
     um_kwalk w = um_kwalk_make(2, (const um_view *[]){&x->updates[0], &x->updates[1]}, 0);
     for (int32_t v = 0; v < 2; v++) {
         made[v] = *(v ? x->indices : x->entries);
         made[v].rank = 0;
         for (int32_t d = 0; d < x->kept_count; d++) {
-            made[v].shape[made[v].rank] = x->table->shape[x->kept[d]];
+            const um_view *sizes = by_element ? x->indices : x->table;
+            made[v].shape[made[v].rank] = sizes->shape[x->kept[d]];
             made[v].stride[made[v].rank++] = v ? x->kept_indices[d] : x->kept_entries[d];
         }
         for (int32_t d = 0; d < w.rank; d++) {
@@ -331,7 +309,7 @@ static void declare_scatter(scatter *s)
     um_kernel *k = x->k;
     char name[32];
     int32_t access = s->in_place ? UM_K_READ_WRITE : UM_K_WRITE;
-    int64_t updates = 1;
+    uint32_t top = 0;
     um_kwalk_sizes(k, x->launch, &s->table, 0, s->table.rank, s->size);
     s->out = um_kview_declare(k, x->launch, &s->table, 0, access, um_kwalk_store(&x->op->out[0]));
     if (!s->starts_at_0)
@@ -339,29 +317,29 @@ static void declare_scatter(scatter *s)
                        ? s->out
                        : um_kview_declare(k, x->launch, &s->table, 1, UM_K_READ, UM_KSTORE_PLAIN);
     s->values = declare_updates(s, ENTRIES, 2);
-    x->index = declare_updates(s, INDICES, 3);
-    declare_part_step(x);
-    for (int32_t d = x->x.kept_count; d < s->updates.rank; d++) {
-        updates *= s->updates.shape[d];
-        if (d == x->x.kept_count) continue;
+    s->sorted = um_korder_declare_sorted(k, x->launch, &s->order);
+    for (int32_t d = x->x.kept_count + 1; d < s->updates.rank; d++) {
         snprintf(name, sizeof name, "updates%d", (int)d);
         s->update_size[d] = um_klaunch_scalar(k, x->launch, name, (uint32_t)s->updates.shape[d]);
     }
-    s->update_count = um_klaunch_scalar(k, x->launch, "updates", (uint32_t)updates);
+    while (s->order.length >> top > 1) top++;
+    s->top = um_klaunch_scalar(k, x->launch, "updates_log2", top);
+    s->update_count = um_klaunch_scalar(k, x->launch, "updates", (uint32_t)s->order.length);
 }
 
-/* Whether the element has a place among the indices at all. */
-static um_val is_inside(const scatter *s)
+/* Whether the element has a place among the indices at all, and the line of the order it is in. */
+static um_val is_inside(const scatter *s, um_val *line)
 {
     um_kernel *k = s->x->k;
     um_val inside = um_k_bool(k, true);
     char name[32];
+    *line = um_k_u32(k, 0);
     for (int32_t d = 0; s->x->op->id == UM_OP_SCATTER && d < s->x->x.kept_count; d++) {
-        int32_t axis = s->x->x.kept[d];
+        um_val place = s->place[s->x->x.kept[d]];
         snprintf(name, sizeof name, "limit%d", (int)d);
-        um_val limit =
-            um_klaunch_scalar(k, s->x->launch, name, (uint32_t)s->x->x.indices->shape[axis]);
-        inside = um_k_and(k, inside, um_k_lt(k, s->place[axis], limit));
+        um_val limit = um_klaunch_scalar(k, s->x->launch, name, (uint32_t)s->updates.shape[d]);
+        inside = um_k_and(k, inside, um_k_lt(k, place, limit));
+        *line = um_k_add(k, um_k_mul(k, *line, limit), place);
     }
     return inside;
 }
@@ -473,38 +451,36 @@ static void meet(const scatter *s, um_val v)
     }
 }
 
-/* Goes through the updates that name this element: of assign from the last to the first. */
-static void meet_updates(const scatter *s)
+/* Goes through the updates that name this element, in order; of assign only the last counts. */
+static void meet_updates(const scatter *s, um_val line)
 {
     indexed *x = s->x;
     um_kernel *k = x->k;
-    um_val zero = um_k_u32(k, 0), one = um_k_u32(k, 1), place[UM_MAX_RANK] = {0}, small;
+    um_val zero = um_k_u32(k, 0), one = um_k_u32(k, 1), place[UM_MAX_RANK] = {0}, row = zero;
     int32_t kept = x->x.kept_count, rank = s->updates.rank;
+    bool assigns = s->mode == UM_SCATTER_ASSIGN;
     for (int32_t d = 0; d < kept; d++) place[d] = s->place[x->x.kept[d]];
-    um_val index_base = x->index.base;
-    if (x->op->id == UM_OP_SCATTER)
-        index_base = um_kview_index(k, &x->index, index_base, 0, kept, place);
-    um_val base = um_kview_index(k, &s->values, s->values.base, 0, kept, place);
-    um_val u = um_k_for(k, zero, s->update_count, one);
-    if (s->mode == UM_SCATTER_ASSIGN) u = um_k_sub(k, um_k_sub(k, s->update_count, one), u);
-    um_kwalk_places(k, u, kept, rank, s->update_size, place);
-    um_val at = um_kview_index(k, &x->index, index_base, kept, rank, place);
-    um_val named = um_k_bool(k, true);
     for (int32_t p = 0; p < x->x.parts; p++) {
-        um_val i = load_index(k, &x->index, part_at(x, at, p), &small);
-        um_val same = um_k_eq(k, i, s->place[x->x.part[p]]);
-        named = um_k_and(k, named, um_k_and(k, small, same));
+        int32_t axis = x->x.part[p];
+        row = p ? um_k_add(k, um_k_mul(k, row, s->size[axis]), s->place[axis]) : s->place[axis];
     }
-    um_k_if(k, named);
-    um_k_set(k, s->met, one);
-    um_val from = um_kview_index(k, &s->values, base, kept, rank, place);
-    if (s->mode == UM_SCATTER_ASSIGN) {
-        um_k_set(k, s->sum, from);
-        um_k_break(k);
-    } else {
-        meet(s, um_kvalue_as(k, x->compute, um_kview_load(k, &s->values, from)));
-    }
+    um_val base = um_kview_index(k, &s->values, s->values.base, 0, kept, place);
+    um_val first = um_k_mul(k, line, s->update_count), update[2] = {0};
+    um_val from = um_korder_search(k, s->sorted, first, s->update_count, s->top, row, assigns);
+    um_val end = assigns ? from : s->update_count;
+    if (assigns) from = um_k_sub(k, um_k_max(k, from, one), one);
+    um_val n = um_k_for(k, from, end, one);
+    um_korder_load(k, s->sorted, 1, um_k_add(k, first, n), update);
+    um_k_if(k, um_k_ne(k, update[0], row));
+    um_k_break(k);
     um_k_end(k);
+    um_k_set(k, s->met, one);
+    um_kwalk_places(k, update[1], kept, rank, s->update_size, place);
+    um_val at = um_kview_index(k, &s->values, base, kept, rank, place);
+    if (assigns)
+        um_k_set(k, s->sum, at);
+    else
+        meet(s, um_kvalue_as(k, x->compute, um_kview_load(k, &s->values, at)));
     um_k_end(k);
 }
 
@@ -574,14 +550,57 @@ static void make_element(scatter *s)
         um_k_set(k, s->sum, m);
         um_k_set(k, s->exponent, e);
     }
-    um_k_if(k, is_inside(s));
-    meet_updates(s);
+    um_val line, inside = is_inside(s, &line);
+    um_k_if(k, inside);
+    meet_updates(s, line);
     um_k_end(k);
     um_k_if(k, um_k_ne(k, um_k_get(k, s->met), zero));
     um_kview_store(k, &s->out, to, result_of(s));
     um_k_else(k);
     um_kview_store(k, &s->out, to, first);
     um_k_end(k);
+}
+
+/* The row that each index names, as one number: that of none where it is out of range. */
+static um_status plan_rows(scatter *s, um_kplan *plan)
+{
+    indexed *x = s->x;
+    int32_t rank = s->updates.rank, first = s->x->op->id == UM_OP_SCATTER ? 0 : x->x.kept_count;
+    um_val size[UM_MAX_RANK] = {0}, place[UM_MAX_RANK] = {0}, i;
+    UM_TRY(begin_kernel(x, plan, "index_rows"));
+    um_kernel *k = x->k;
+    um_val count = um_klaunch_scalar(k, x->launch, "count", (uint32_t)s->order.count);
+    um_klaunch_groups(x->launch, um_ceil_div(s->order.count, UM_KGROUP));
+    um_kwalk_sizes(k, x->launch, &s->updates, first, rank, size);
+    x->index = declare_updates(s, INDICES, 0);
+    declare_parts(x, false);
+    declare_part_step(x);
+    um_mem flags = declare_flags(k, x->launch);
+    um_mem rows = um_korder_declare(k, x->launch, &s->order);
+    um_val e = um_klaunch_number(k), good = um_k_bool(k, true), row = um_k_u32(k, 0);
+    um_k_if(k, um_k_lt(k, e, count));
+    um_kwalk_places(k, e, first, rank, size, place);
+    um_val at = um_kview_index(k, &x->index, x->index.base, first, rank, place);
+    for (int32_t p = 0; p < x->x.parts; p++) {
+        good = um_k_and(k, good, in_range(k, &x->index, part_at(x, at, p), x->part_size[p], &i));
+        row = um_k_add(k, um_k_mul(k, row, x->part_size[p]), i);
+    }
+    row = um_k_select(k, good, row, um_k_u32(k, UINT32_MAX));
+    um_korder_store(k, rows, 1, e, &row);
+    um_kflag(k, flags, 0, um_k_not(k, good));
+    um_k_end(k);
+    return um_kernel_finish(k);
+}
+
+static um_korder order_of(const scatter *s)
+{
+    um_korder o = {.count = 1, .length = 1, .words = 1};
+    int32_t kept = s->x->x.kept_count;
+    for (int32_t d = kept; d < s->updates.rank; d++) o.length *= s->updates.shape[d];
+    for (int32_t d = 0; d < kept && s->x->op->id == UM_OP_SCATTER; d++)
+        o.count *= s->updates.shape[d];
+    o.count *= o.length;
+    return o;
 }
 
 static um_status plan_scatter(const um_op *op, um_kplan *plan)
@@ -595,10 +614,12 @@ static um_status plan_scatter(const um_op *op, um_kplan *plan)
     x.dtype = out->dtype;
     x.compute = um_kvalue_compute(x.dtype);
     s.in_place = !backward && um_views_identical(&op->in[0], out);
-    UM_TRY(plan_check(&x, plan));
+    s.updates = updates_walk(&x.x, op->id == UM_OP_SCATTER, updates);
+    s.order = order_of(&s);
+    if (s.order.count > 0) UM_TRY(plan_rows(&s, plan));
+    UM_TRY(um_korder_plan("sort_rows", plan, &s.order));
     UM_TRY(begin_kernel(&x, plan, um_op_name(op->id)));
     s.table = um_kwalk_apart(backward ? 1 : 2, (const um_view *[]){out, &op->in[0]});
-    s.updates = updates_walk(&x.x, updates);
     um_keach each = um_keach_declare(x.k, x.launch, out, um_kwalk_store(out));
     declare_scatter(&s);
     um_kwalk_places(x.k, um_keach_begin(x.k, &each), 0, s.table.rank, s.size, s.place);

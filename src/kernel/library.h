@@ -216,12 +216,19 @@ typedef struct um_korder {
     void *ctx;
     void (*declare)(void *ctx, um_kernel *k, um_klaunch *launch);
     /* Key e, which is number i of its line, is number `rank` of the line in order; equal keys stay
-     * in theirs. */
+     * in theirs. NULL: the plan leaves them sorted in its scratch memory. */
     void (*put)(void *ctx, um_kernel *k, um_val e, um_val i, um_val rank);
 } um_korder;
 bool um_korder_fits(const um_op *op, int64_t count, char *why, size_t why_size);
 um_mem um_korder_declare(um_kernel *k, um_klaunch *launch, const um_korder *o);
 void um_korder_store(um_kernel *k, um_mem keys, int32_t words, um_val e, const um_val *key);
+/* What is sorted: key e's words, and then which of its line it was. */
+um_mem um_korder_declare_sorted(um_kernel *k, um_klaunch *launch, const um_korder *o);
+void um_korder_load(um_kernel *k, um_mem sorted, int32_t words, um_val e, um_val *record);
+/* How many of `count` < 2^(top + 1) sorted keys of one word, from number `first`, are less than
+ * `key`, or the same. */
+um_val um_korder_search(um_kernel *k, um_mem sorted, um_val first, um_val count, um_val top,
+                        um_val key, bool or_equal);
 /* Appends the launches after that which stores the keys, and takes the plan's scratch memory. */
 um_status um_korder_plan(const char *name, um_kplan *plan, const um_korder *o);
 

@@ -39,7 +39,7 @@ bool um_korder_fits(const um_op *op, int64_t count, char *why, size_t why_size)
 
 static uint64_t side_bytes(const um_korder *o)
 {
-    return ((uint64_t)o->count * (uint64_t)(o->words + 1) * 4 + 15) / 16 * 16;
+    return ((uint64_t)UM_MAX(o->count, 1) * (uint64_t)(o->words + 1) * 4 + 15) / 16 * 16;
 }
 
 static um_mem declare_side(um_kernel *k, um_klaunch *launch, const um_korder *o, int32_t which)
@@ -60,7 +60,7 @@ static int32_t merges_of(const um_korder *o)
     return count;
 }
 
-static um_mem declare_sorted(um_kernel *k, um_klaunch *launch, const um_korder *o)
+um_mem um_korder_declare_sorted(um_kernel *k, um_klaunch *launch, const um_korder *o)
 {
     return declare_side(k, launch, o, (merges_of(o) + 1) % 2);
 }
@@ -113,6 +113,17 @@ static um_val search(um_kernel *k, int32_t words, side s, um_val count, um_val t
     um_k_end(k);
     um_k_end(k);
     return um_k_get(k, found);
+}
+
+um_val um_korder_search(um_kernel *k, um_mem sorted, um_val first, um_val count, um_val top,
+                        um_val key, bool or_equal)
+{
+    return search(k, 1, (side){sorted, first}, count, top, &key, um_k_bool(k, or_equal));
+}
+
+void um_korder_load(um_kernel *k, um_mem sorted, int32_t words, um_val e, um_val *record)
+{
+    load_record(k, (side){sorted, um_k_u32(k, 0)}, words + 1, e, record);
 }
 
 static um_status begin_launch(order *s, const char *name, int64_t groups)
@@ -256,7 +267,7 @@ static um_status plan_put(order *s, const char *name)
     UM_TRY(begin_launch(s, name, um_ceil_div(s->lines * s->most, UM_KGROUP)));
     um_kernel *k = s->k;
     um_val outs = um_klaunch_scalar(k, s->launch, "outs", (uint32_t)(s->lines * s->most));
-    um_mem sorted = declare_sorted(k, s->launch, s->o);
+    um_mem sorted = um_korder_declare_sorted(k, s->launch, s->o);
     s->o->declare(s->o->ctx, k, s->launch);
     um_val n = um_klaunch_number(k);
     um_k_if(k, um_k_lt(k, n, outs));
@@ -269,11 +280,12 @@ static um_status plan_put(order *s, const char *name)
 
 um_status um_korder_plan(const char *name, um_kplan *plan, const um_korder *o)
 {
-    order s = {.o = o, .plan = plan, .lines = o->count / o->length};
+    order s = {.o = o, .plan = plan, .lines = o->count / UM_MAX(o->length, 1)};
     bool is_long = merges_of(o) > 0;
     s.tile = TILE / (uint32_t)o->words;
     s.most = o->limit ? o->limit : o->length;
     plan->scratch_bytes = UM_KFAULT_BYTES + side_bytes(o) * (is_long || !o->put ? 2 : 1);
+    if (o->count == 0) return UM_OK;
     UM_TRY(plan_tiles(&s, o->put && !is_long ? name : "sort_tiles"));
     if (is_long) UM_TRY(plan_merges(&s));
     return is_long && o->put ? plan_put(&s, name) : UM_OK;
