@@ -90,6 +90,33 @@ um_status um_kernel_finish(um_kernel *k)
     return UM_OK;
 }
 
+_Static_assert(sizeof(um_kinst) == 32 && sizeof(um_kmem) == 40 && sizeof(um_kscalar) == 36 &&
+                   sizeof(um_kfrag) == 48,
+               "no bytes between the members");
+
+static bool same(const void *a, const void *b, int64_t a_count, int64_t b_count, size_t item_bytes)
+{
+    return a_count == b_count && (a_count == 0 || memcmp(a, b, (size_t)a_count * item_bytes) == 0);
+}
+
+bool um_kernel_same(const um_kernel *a, const um_kernel *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->subgroup_size == b->subgroup_size &&
+           same(a->group_size, b->group_size, 3, 3, sizeof(uint32_t)) &&
+           same(a->cluster_size, b->cluster_size, 3, 3, sizeof(uint32_t)) &&
+           same(a->inst, b->inst, a->inst_count, b->inst_count, sizeof *a->inst) &&
+           same(a->mem, b->mem, a->mem_count, b->mem_count, sizeof *a->mem) &&
+           same(a->scalar, b->scalar, a->scalar_count, b->scalar_count, sizeof *a->scalar) &&
+           same(a->frag, b->frag, a->frag_count, b->frag_count, sizeof *a->frag);
+}
+
+/* Declarations seldom differ where instructions and the name do not. */
+uint64_t um_kernel_hash(const um_kernel *k)
+{
+    uint64_t hash = um_hash(k->inst, (size_t)k->inst_count * sizeof *k->inst, k->group_size[0]);
+    return um_hash(k->name, strlen(k->name), hash);
+}
+
 void um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...)
 {
     char text[384];

@@ -23,9 +23,10 @@ static inline uint32_t um_ktype_bits(um_ktype t)
 /* Value v is inst[v]; inst[0] is a NONE. */
 typedef struct um_kinst {
     uint16_t op;
-    um_ktype type; /* of the result */
-    um_val arg[4]; /* the first `arity` (VECTOR: `lanes`) of them */
-    uint64_t imm;  /* as the opcode's row says */
+    um_ktype type;     /* of the result */
+    um_val arg[4];     /* the first `arity` (VECTOR: `lanes`) of them */
+    uint32_t reserved; /* 0: instructions are compared as bytes, as are the declarations below */
+    uint64_t imm;      /* as the opcode's row says */
 } um_kinst;
 
 typedef enum um_space {
@@ -52,6 +53,7 @@ typedef struct um_kscalar {
 typedef struct um_kfrag {
     char name[32];
     uint8_t role, dtype;
+    uint16_t reserved; /* 0 */
     uint32_t m, n, k;
 } um_kfrag;
 
@@ -83,6 +85,10 @@ struct um_kernel {
     um_error error;   /* it */
     bool finished;
 };
+
+/* Whether they are the same text, and a hash of that. */
+bool um_kernel_same(const um_kernel *a, const um_kernel *b);
+uint64_t um_kernel_hash(const um_kernel *k);
 
 /* ---- opcodes (build.c) ---------------------------------------------------------------------- */
 

@@ -35,8 +35,11 @@ typedef struct um_kbinding {
     bool scratch;
 } um_kbinding;
 
+typedef struct um_kshared um_kshared;
+
 typedef struct um_klaunch {
-    um_kernel *kernel; /* finished; the plan's; launches in a row may have the same */
+    um_kernel *kernel;  /* finished; the plan's; launches in a row may have the same */
+    um_kshared *shared; /* not NULL: the kernel is a cache's (device/kcache.h) */
     uint32_t group_count[3];
     int32_t buffer_count, scalar_count;
     um_kbinding buffer[UM_K_MAX_BUFFERS];

@@ -24,6 +24,16 @@ const um_map_program *um_op_program(const um_op *op, int32_t which)
     return slot ? *slot : NULL;
 }
 
+um_attrs um_op_plain_attrs(const um_op *op)
+{
+    um_attrs attrs = op->attrs;
+    for (int32_t which = 0; which < UM_PROGRAMS; which++) {
+        const um_map_program **slot = slot_of(op->id, &attrs, which);
+        if (slot) *slot = NULL;
+    }
+    return attrs;
+}
+
 static size_t bytes_of(const um_map_program *program)
 {
     if (!program) return 0;

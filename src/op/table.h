@@ -101,6 +101,8 @@ bool um_op_updates_input(const um_op *op, int32_t index);
 
 /* That program of the op, or NULL. map's own counts as its epilogue. */
 const um_map_program *um_op_program(const um_op *op, int32_t which);
+/* Its attributes, NULL where they point to programs. */
+um_attrs um_op_plain_attrs(const um_op *op);
 /* What the op's programs take as um_op_move_programs copies them: to `to`, at a multiple of 8
  * bytes, whereupon the op points there. */
 size_t um_op_program_bytes(const um_op *op);

@@ -5,7 +5,7 @@
  * A stream does its work before a call returns. An op that fails there is its stream's error, as it
  * is on a device that does it later. */
 #include "base/os.h"
-#include "kernel/library.h"
+#include "device/kcache.h"
 #include "render/render.h"
 
 #include <stdio.h>
@@ -15,6 +15,7 @@
 struct um_backend_device {
     uint32_t subgroup_size;
     um_target target; /* that kernels are expanded for; UM_TARGET_COUNT: none */
+    um_kcache *kernels;
 };
 
 struct um_backend_stream {
@@ -65,6 +66,24 @@ static um_target wanted_target(const char *text)
     return target;
 }
 
+/* The kernel as it is expanded for the device's target. */
+static um_status compile(void *ctx, const um_kernel *kernel, void **object)
+{
+    const um_backend_device *device = ctx;
+    um_klacks lacks = um_text_lacks(device->target, 0, device->subgroup_size);
+    um_kernel *lowered;
+    *object = NULL;
+    UM_TRY(um_kernel_lower(kernel, &lacks, &lowered));
+    *object = lowered;
+    return UM_OK;
+}
+
+static void destroy(void *ctx, void *object)
+{
+    (void)ctx;
+    um_kernel_release(object);
+}
+
 static um_status interp_open(int32_t ordinal, um_backend_device **out)
 {
     (void)ordinal;
@@ -85,11 +104,21 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
     if (!device) return no_memory(NULL, "a device");
     device->subgroup_size = size;
     device->target = target;
+    um_status status = um_kcache_create(
+        &(um_kcache_desc){.ctx = device, .compile = compile, .destroy = destroy}, &device->kernels);
+    if (status != UM_OK) {
+        um_mem_free(device);
+        return status;
+    }
     *out = device;
     return UM_OK;
 }
 
-static void interp_close(um_backend_device *device) { um_mem_free(device); }
+static void interp_close(um_backend_device *device)
+{
+    um_kcache_release(device->kernels);
+    um_mem_free(device);
+}
 
 static um_status interp_caps(um_backend_device *device, um_caps *out)
 {
@@ -221,8 +250,7 @@ static bool interp_supports(um_backend_device *device, const um_op *op, char *wh
     return um_kplan_supports(op, why, why_size);
 }
 
-static um_status run_launch(const um_backend_stream *stream, const um_klaunch *launch,
-                            char *scratch)
+static um_status run_launch(const um_backend_stream *stream, um_klaunch *launch, char *scratch)
 {
     const um_backend_device *device = stream->device;
     um_kernel_buffer buffers[UM_K_MAX_BUFFERS];
@@ -243,16 +271,13 @@ static um_status run_launch(const um_backend_stream *stream, const um_klaunch *l
     /* it may see small elements as words; allocations are of whole ones */
     for (int32_t i = 0; i < run.buffer_count; i++)
         buffers[i].size_bytes = (buffers[i].size_bytes + 3) / 4 * 4;
-    um_klacks lacks = um_text_lacks(device->target, 0, device->subgroup_size);
-    um_kernel *kernel;
-    UM_TRY(um_kernel_lower(launch->kernel, &lacks, &kernel));
-    um_status status = um_kernel_interpret(kernel, &run);
-    um_kernel_release(kernel);
-    return status;
+    void *lowered;
+    UM_TRY(um_kcache_compiled(launch, &lowered));
+    return um_kernel_interpret(lowered, &run);
 }
 
 /* Scratch is full of NaN where it has not to be 0. */
-static um_status run_plan(const um_backend_stream *stream, const um_kplan *plan, char *scratch)
+static um_status run_plan(const um_backend_stream *stream, um_kplan *plan, char *scratch)
 {
     uint32_t fault = 0;
     if (scratch) {
@@ -270,7 +295,7 @@ static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)
     um_kplan plan;
     char *scratch = NULL;
     UM_TRY(state(stream));
-    um_status status = um_kplan_make(op, &plan);
+    um_status status = um_kcache_plan(stream->device->kernels, op, &plan);
     if (status == UM_OK && plan.scratch_bytes > 0) {
         if (plan.scratch_bytes < PTRDIFF_MAX)
             scratch = um_mem_alloc_aligned((size_t)plan.scratch_bytes, 64);
@@ -285,7 +310,7 @@ static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)
         }
     }
     um_mem_free(scratch);
-    um_kplan_release(&plan);
+    um_kcache_release_plan(&plan);
     return status;
 }
 
