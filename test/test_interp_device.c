@@ -184,30 +184,11 @@ static void places_are_checked_on_the_device(void)
     um_device_release(device);
 }
 
-/* A launch is of whole rows of work-groups, whose last invocations must not wrap around to the
- * first elements. */
-static void numbers_of_invocations_fit(void)
-{
-    um_device *device = open_device("interp");
-    static const struct {
-        int64_t less;
-        bool fits;
-    } rows[] = {{1 << 25, true}, {1 << 20, false}};
-    for (size_t i = 0; i < UM_COUNT_OF(rows); i++) {
-        um_op op = {.id = UM_OP_FILL, .out_count = 1};
-        int64_t shape[1] = {((int64_t)1 << 32) - rows[i].less};
-        CHECK_OK(um_view_make(64, UM_I8, 1, shape, &op.out[0]));
-        CHECK(um_supports(device, &op, NULL, 0) == rows[i].fits);
-    }
-    um_device_release(device);
-}
-
 int main(void)
 {
     TEST(only_who_names_it_gets_it);
     TEST(subgroup_size_is_the_users);
     TEST(nobody_helps_out);
-    TEST(numbers_of_invocations_fit);
     TEST(every_allocation_may_fail);
     TEST(places_are_checked_on_the_device);
     CHECK(um_mem_live_count() == 0);

@@ -1,6 +1,7 @@
 /* op/table.h: the op table as the core and the conformance driver see it. Rows come from
  * umbel/op.def; each rule's um_infer_<rule> and um_sample_<rule> are in its family's file (map.c,
- * reduce.c, move.c, index.c, matmul.c, norm.c, attention.c, conv.c, pool.c, resize.c). */
+ * reduce.c, move.c, index.c, matmul.c, norm.c, attention.c, conv.c, pool.c, resize.c); parts of ops
+ * are part.c's. */
 #ifndef UM_OP_TABLE_H
 #define UM_OP_TABLE_H
 
@@ -164,6 +165,9 @@ bool um_views_identical(const um_view *a,
                         const um_view *b);    /* same pointer, element size, shape and strides */
 bool um_view_is_aligned(const um_view *view); /* ptr is a multiple of the element's bytes */
 bool um_view_is_packed(const um_view *view); /* row-major, no gaps (axes of size 1 do not matter) */
+/* The op that makes elements begin .. begin + count - 1 along an axis of the first output of a
+ * checked op, and nothing else (part.c). false: they cannot be made apart from the rest. */
+bool um_op_part(const um_op *op, int32_t axis, int64_t begin, int64_t count, um_op *part);
 /* The bits of `axes` as plain axis bits 0 .. rank-1; 0, every axis, stays 0. false: an axis outside
  * the rank or named twice. */
 bool um_axes_resolve(uint32_t axes, int32_t rank, uint32_t *resolved);

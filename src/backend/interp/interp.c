@@ -5,7 +5,7 @@
  * A stream does its work before a call returns. An op that fails there is its stream's error, as it
  * is on a device that does it later. */
 #include "base/os.h"
-#include "device/kcache.h"
+#include "device/planner.h"
 #include "render/render.h"
 
 #include <stdio.h>
@@ -15,6 +15,7 @@
 struct um_backend_device {
     uint32_t subgroup_size;
     um_target target; /* that kernels are expanded for; UM_TARGET_COUNT: none */
+    um_klimits limits;
     um_kcache *kernels;
 };
 
@@ -66,6 +67,26 @@ static um_target wanted_target(const char *text)
     return target;
 }
 
+/* "groups:7,binding:4096", or one of them; false: it is something else. */
+static bool wanted_limits(const char *text, um_klimits *out)
+{
+    static const char *const names[] = {"groups:", "binding:"};
+    for (bool more = true; more; text++) {
+        int32_t which = strncmp(text, names[0], strlen(names[0])) == 0 ? 0 : 1;
+        if (strncmp(text, names[which], strlen(names[which])) != 0) return false;
+        char *end;
+        unsigned long number = strtoul(text + strlen(names[which]), &end, 10);
+        if (number < 1 || number > INT32_MAX || (*end && *end != ',')) return false;
+        if (which == 0)
+            out->group_count_max[0] = out->group_count_max[1] = (uint32_t)number;
+        else
+            out->binding_max_bytes = number;
+        more = *end == ',';
+        text = end;
+    }
+    return true;
+}
+
 /* The kernel as it is expanded for the device's target. */
 static um_status compile(void *ctx, const um_kernel *kernel, void **object)
 {
@@ -100,10 +121,17 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
         return um_backend_fail(UM_INVALID_ARGUMENT, "interp", NULL, 0,
                                "interp: %s is %s, wanted opencl, cuda, hip, metal or wgsl",
                                um_env_name(UM_ENV_INTERP_AS), as);
+    um_klimits limits = {UINT64_MAX, {INT32_MAX, INT32_MAX}};
+    const char *wanted = um_env_get(UM_ENV_INTERP_LIMITS);
+    if (wanted && !wanted_limits(wanted, &limits))
+        return um_backend_fail(UM_INVALID_ARGUMENT, "interp", NULL, 0,
+                               "interp: %s is %s, wanted groups:N, binding:N or both",
+                               um_env_name(UM_ENV_INTERP_LIMITS), wanted);
     um_backend_device *device = um_mem_zalloc(sizeof *device);
     if (!device) return no_memory(NULL, "a device");
     device->subgroup_size = size;
     device->target = target;
+    device->limits = limits;
     um_status status = um_kcache_create(
         &(um_kcache_desc){.ctx = device, .compile = compile, .destroy = destroy}, &device->kernels);
     if (status != UM_OK) {
@@ -130,10 +158,11 @@ static um_status interp_caps(um_backend_device *device, um_caps *out)
     out->subgroup_min = out->subgroup_max = (int32_t)device->subgroup_size;
     out->memory_kind = UM_MEMORY_HOST;
     um_os_memory(&out->memory_total_bytes, &out->memory_free_bytes);
-    out->buffer_max_bytes = out->binding_max_bytes = out->memory_total_bytes;
+    out->buffer_max_bytes = out->memory_total_bytes;
+    out->binding_max_bytes = UM_MIN(device->limits.binding_max_bytes, out->memory_total_bytes);
     for (int32_t d = 0; d < 3; d++) {
         out->group_size_max[d] = 1024;
-        out->group_count_max[d] = INT32_MAX;
+        out->group_count_max[d] = (int32_t)device->limits.group_count_max[UM_MIN(d, 1)];
     }
     out->group_invocations_max = 1024;
     out->bindings_max = UM_K_MAX_BUFFERS;
@@ -246,13 +275,26 @@ static um_status interp_clear_error(um_backend_stream *stream)
 
 static bool interp_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
 {
-    (void)device;
-    return um_kplan_supports(op, why, why_size);
+    return um_planner_supports(device->kernels, &device->limits, op, why, why_size);
+}
+
+/* What a device with these limits would not do. */
+static um_status check_limits(const um_klimits *limits, const um_klaunch *launch)
+{
+    bool good = launch->group_count[2] == 1;
+    for (int32_t d = 0; d < 2; d++)
+        good = good && launch->group_count[d] <= limits->group_count_max[d];
+    for (int32_t b = 0; b < launch->buffer_count; b++)
+        good = good && launch->buffer[b].size_bytes <= limits->binding_max_bytes;
+    if (good) return UM_OK;
+    return UM_FAIL(UM_INTERNAL, "kernel %s: a launch is over the device's limits",
+                   launch->kernel->name);
 }
 
 static um_status run_launch(const um_backend_stream *stream, um_klaunch *launch, char *scratch)
 {
     const um_backend_device *device = stream->device;
+    UM_TRY(check_limits(&device->limits, launch));
     um_kernel_buffer buffers[UM_K_MAX_BUFFERS];
     for (int32_t i = 0; i < launch->buffer_count; i++) {
         const um_kbinding *b = &launch->buffer[i];
@@ -290,28 +332,32 @@ static um_status run_plan(const um_backend_stream *stream, um_kplan *plan, char 
     return fault ? UM_FAIL(UM_OUT_OF_RANGE, "%s", plan->fault) : UM_OK;
 }
 
-static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)
+/* The first part that fails gives the stream its error; each is run, as each of an op's launches is
+ * on a device that does them later. */
+static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
 {
-    um_kplan plan;
+    um_backend_stream *stream = ctx;
     char *scratch = NULL;
-    UM_TRY(state(stream));
-    um_status status = um_kcache_plan(stream->device->kernels, op, &plan);
-    if (status == UM_OK && plan.scratch_bytes > 0) {
-        if (plan.scratch_bytes < PTRDIFF_MAX)
-            scratch = um_mem_alloc_aligned((size_t)plan.scratch_bytes, 64);
-        if (!scratch) status = no_memory(um_op_name(op->id), "scratch");
+    if (plan->scratch_bytes > 0) {
+        if (plan->scratch_bytes < PTRDIFF_MAX)
+            scratch = um_mem_alloc_aligned((size_t)plan->scratch_bytes, 64);
+        if (!scratch) return no_memory(um_op_name(op->id), "scratch");
     }
-    if (status == UM_OK) {
-        um_error before = *um_last_error();
-        if (run_plan(stream, &plan, scratch) != UM_OK) {
-            um_fail_tag("interp", um_op_name(op->id));
-            stream->error = *um_last_error();
-            um_fail_again(&before); /* whoever waits for the stream meets it */
-        }
+    um_error before = *um_last_error();
+    if (run_plan(stream, plan, scratch) != UM_OK) {
+        um_fail_tag("interp", um_op_name(op->id));
+        if (stream->error.code == UM_OK) stream->error = *um_last_error();
+        um_fail_again(&before); /* whoever waits for the stream meets it */
     }
     um_mem_free(scratch);
-    um_kcache_release_plan(&plan);
-    return status;
+    return UM_OK;
+}
+
+static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)
+{
+    UM_TRY(state(stream));
+    const um_backend_device *device = stream->device;
+    return um_planner_run(device->kernels, &device->limits, op, enqueue_plan, stream);
 }
 
 const um_backend um_backend_interp = {
