@@ -1,24 +1,233 @@
 #!/bin/sh
-# kernel_targets_test.sh TEST_KERNEL_TARGETS: spirv-val takes every SPIR-V module of the kernel library.
+# kernel_targets_test.sh TARGET PROGRAM NVRTC NPM [long]: the target's compilers take the kernels that
+# PROGRAM, test_kernel_targets, writes for it. Each line that begins with the target's name says how
+# many went through what. A compiler that is not here is a line with "skipped" and the reason; when
+# none is, the test is skipped. NVRTC is nvrtc.c's program, NPM a folder where npm has put webgpu;
+# paths are absolute.
+#
+# All kernels go through what is fast, and each N-th one through what is slow. long: every sample's
+# kernels through what is fast, and of each dtype's first sample all through what is slow.
 set -eu
-command -v spirv-val >/dev/null 2>&1 || {
-    echo 'skipped: no spirv-val here (Debian: spirv-tools)'
-    exit 77
-}
+target=$1 program=$2 nvrtc=$3 npm=$4 part=${5:-quick}
+here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$1" "$work"
-cd "$work"
-jobs=$(nproc 2>/dev/null || echo 1)
-# Names end in the environment to validate for.
-# shellcheck disable=SC2016,SC2038 # the inner shell's dollars; the names are plain
-find . -name '*.*' -type f | xargs -n 40 -P "$jobs" sh -c 'for module; do
-    spirv-val --target-env "${module#./*.}" "$module" || echo "$module"
-done' sh >refused 2>&1
-count=$(find . -name '*.*' -type f | wc -l)
-cat refused
-if [ "$count" -lt 1000 ] || [ -s refused ]; then
-    echo "FAIL: $count modules, wanted 1000 or more, all of them valid"
+cores=$(nproc 2>/dev/null || echo 1)
+ran=0
+
+have() { command -v "$1" >/dev/null 2>&1; }
+skip() { echo "$target: skipped: $*"; }
+fail() {
+    echo "FAIL: $target: $*"
     exit 1
-fi
-echo "spirv-val takes all $count modules"
+}
+
+# write FOLDER [all]: the kernels' files, `head` and `list`, whose lines are a file and what it is.
+write() {
+    mkdir "$work/$1"
+    cd "$work/$1"
+    shift
+    "$program" "$target" . "$@" >log || {
+        cat log
+        fail "$program"
+    }
+    written=$(wc -l <list)
+    [ "$written" -ge 800 ] || fail "only $written kernels were written"
+}
+
+# choose N: `names` are each N-th kernel of those written.
+choose() {
+    if [ "$part" = long ]; then set -- 1; fi
+    awk -v n="$1" 'NR % n == 0 { print $1 }' list >names
+    chosen=$(wc -l <names)
+}
+
+# by_files COUNT COMMAND...: so many of `names` a time, on all cores; what the command prints is in
+# out.*. Its failure ends the test.
+by_files() {
+    at_a_time=$1
+    shift
+    # shellcheck disable=SC2016 # the inner shell's dollars
+    COMMAND=$* run_batches "$at_a_time" '$COMMAND "$@"'
+}
+# by_text COUNT COMMAND...: as one text, with its head, on the command's standard input.
+by_text() {
+    at_a_time=$1
+    shift
+    # shellcheck disable=SC2016 # the inner shell's dollars
+    COMMAND=$* run_batches "$at_a_time" 'cat head "$@" | $COMMAND'
+}
+run_batches() {
+    rm -f out.*
+    export COMMAND
+    xargs -n "$1" -P "$cores" sh -c "{ $2; } >out.\$\$ 2>&1" sh <names || {
+        cat out.*
+        fail "${COMMAND:-$2}"
+    }
+}
+
+# passed COUNT WHAT...: for the tally; all that were chosen must be among them.
+passed() {
+    count=$1
+    shift
+    if [ "$count" -ne "$chosen" ] || [ "$count" -lt 20 ]; then
+        fail "$*: $count kernels of $chosen"
+    fi
+    echo "$target: $*: $count kernels of $written"
+    ran=1
+}
+
+# sum WORD: of the numbers behind the word in out.*; count WORD: how often it is there.
+sum() { cat out.* | awk -v word="$1" '$1 == word { n += $2 } END { print n + 0 }'; }
+count() { cat out.* | grep -c "$1" || true; }
+
+version() { "$1" --version | sed -n 's/.*\(clang\) version \([0-9.]*\).*/\1 \2/p;s/^ocloc.*/&/p'; }
+
+# front_end WHAT COMMAND...: clang reads all kernels as one text.
+front_end() {
+    what=$1
+    shift
+    choose 1
+    if have "$1"; then
+        xargs cat head <names | sed "${edit:-}" |
+            "$@" -fsyntax-only -Werror -Wall -Wextra -Wno-unused -Wno-unused-parameter \
+                -Wno-unused-but-set-parameter - || fail "$what"
+        passed "$(xargs cat <names | grep -c '^#line 1 ')" "$(version "$1") $what"
+    else
+        skip "no $1 here"
+    fi
+}
+
+# ---- fast: every kernel --------------------------------------------------------------------------
+
+fast_opencl() {
+    front_end 'reads OpenCL C 1.2' clang -x cl -cl-std=CL1.2 -target spir64 \
+        -Xclang -finclude-default-header
+}
+
+fast_metal() {
+    # To clang an array in threadgroup memory is a static variable.
+    edit='s/^\( *alignas([0-9]*)\) threadgroup /\1 static threadgroup /'
+    front_end "reads it over test/metal" clang -x c++ -std=c++17 -nostdinc -fsigned-char \
+        -target aarch64-none-elf -I"$here/metal" -Wno-unknown-attributes
+}
+
+fast_wgsl() {
+    choose 1
+    webgpu=$npm/node_modules/webgpu
+    if ! have node || [ ! -f "$webgpu/index.js" ]; then
+        skip "no node, or no $webgpu (npm install webgpu)"
+        return 0
+    fi
+    by_files 200 timeout 60 node "$here/wgsl_check.mjs" "$webgpu"
+    passed "$(sum good)" "Tint, with WebGPU's limits"
+    many=$(sum many)
+    [ "$many" = 0 ] || echo "$target: $many of them have more storage buffers than the limit, 8"
+}
+
+fast_cuda() {
+    choose 1
+    if ! echo | "$nvrtc" >log; then
+        skip "$(cat log)"
+        return 0
+    fi
+    fast=--Ofast-compile=max
+    if ! echo | "$nvrtc" $fast >log; then fast=; fi
+    nvrtc_for sm_90 $fast
+}
+
+nvrtc_for() {
+    arch=$1
+    shift
+    by_text 200 "$nvrtc" "--gpu-architecture=$arch" --fmad=false --ptxas-options=-v \
+        --diag-suppress=177,186 "$@"
+    ! cat out.* | grep -i -A 3 'warning' || fail "NVRTC warns"
+    passed "$(count 'Compiling entry function')" "NVRTC $arch${*:+ $*}"
+}
+
+fast_hip() {
+    want_hip || return 0
+    # shellcheck disable=SC2086 # words on purpose
+    front_end 'reads it' $hip --offload-arch=gfx942
+}
+
+# As hipRTC does it: with AMD's header and its own libraries of device code, which don't know our
+# processors' numbers and needn't: they ask for it where older ones differ.
+want_hip() {
+    header=/usr/include/hip/hip_runtime.h
+    bitcode=$(ls -d /usr/lib/*/amdgcn/bitcode 2>/dev/null || echo none)
+    if ! have clang-19 || [ ! -f $header ] || [ ! -f "$bitcode/ocml.bc" ]; then
+        skip "no clang-19, $header or ocml.bc here" \
+            "(Debian: clang-19 libamdhip64-dev rocm-device-libs)"
+        return 1
+    fi
+    hip="clang-19 -x hip -D__HIPCC_RTC__ -include hip/hip_runtime.h"
+    hip="$hip -include hip/amd_detail/amd_warp_functions.h --rocm-path=/usr -nogpulib"
+    hip="$hip --offload-device-only -O3 -ffp-contract=off"
+}
+
+fast_spirv() { spirv_val; }
+fast_spirv_kernel() { spirv_val; }
+
+# Names end in the environment to validate for.
+spirv_val() {
+    choose 1
+    if ! have spirv-val; then
+        skip 'no spirv-val here (Debian: spirv-tools)'
+        return 0
+    fi
+    # shellcheck disable=SC2016 # the inner shell's dollars
+    run_batches 40 'for f; do spirv-val --target-env "${f#*.}" "$f" && echo good 1 || exit 1; done'
+    passed "$(sum good)" spirv-val
+}
+
+# ---- slow: each N-th kernel, for every processor ---------------------------------------------------
+
+slow_opencl() { :; }
+slow_metal() { :; }
+slow_wgsl() { :; }
+slow_spirv() { :; }
+
+slow_cuda() {
+    echo | "$nvrtc" >log || return 0
+    for processor in sm_75 sm_80 sm_90 sm_90a sm_100 sm_120; do
+        choose 40
+        nvrtc_for $processor
+    done
+}
+
+slow_hip() {
+    want_hip || return 0
+    for processor in gfx90a gfx942 gfx1100 gfx1201; do
+        choose 24
+        libraries='' wide=on
+        case $processor in gfx1*) wide=off ;; esac
+        for name in ocml ockl oclc_finite_only_off oclc_unsafe_math_off oclc_daz_opt_off \
+            oclc_correctly_rounded_sqrt_on oclc_abi_version_500 oclc_isa_version_90a \
+            oclc_wavefrontsize64_$wide; do
+            libraries="$libraries -Xclang -mlink-builtin-bitcode -Xclang $bitcode/$name.bc"
+        done
+        # shellcheck disable=SC2086 # words on purpose
+        by_text 400 $hip --offload-arch=$processor $libraries -S -o - -
+        passed "$(count '\.amdhsa_kernel ')" "$(version clang-19) $processor"
+    done
+}
+
+slow_spirv_kernel() {
+    if have llvm-spirv-14; then
+        choose 16
+        # shellcheck disable=SC2016 # the inner shell's dollars
+        run_batches 40 'for f; do
+            llvm-spirv-14 -r "$f" -o "$f.bc" && [ -s "$f.bc" ] && echo good 1 || exit 1; done'
+        passed "$(sum good)" llvm-spirv-14
+    else
+        skip 'no llvm-spirv-14 here'
+    fi
+}
+
+verb=$(echo "$target" | tr - _)
+if [ "$part" = long ]; then write fast all; else write fast; fi
+"fast_$verb"
+if [ "$part" = long ]; then write slow; fi
+"slow_$verb"
+[ $ran = 1 ] || exit 77

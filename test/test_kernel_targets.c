@@ -1,10 +1,14 @@
 /* Every op of the kernel library, for every target: each dtype's first sample is planned, its
  * kernels lowered and rendered. What a target refuses is in a list here, with the reason.
  *
- * test_kernel_targets FOLDER writes the SPIR-V modules there, for kernel_targets_test.sh. */
+ * test_kernel_targets TARGET FOLDER [all] writes one target's kernels there, for
+ * kernel_targets_test.sh, which gives them to the target's own compiler; "all": every sample's. */
 #include "kernel/library.h"
+#include "render/cstyle.h"
 #include "render/render.h"
 #include "test.h"
+
+#include <stdlib.h>
 
 enum { VULKAN = UM_TARGET_COUNT, KERNEL, KINDS };
 
@@ -30,7 +34,6 @@ typedef struct tally {
 } tally;
 
 static tally all;
-static const char *folder;
 
 static bool has_f64(const um_kernel *k)
 {
@@ -48,6 +51,28 @@ static int32_t find_refusal(const um_kernel *k, int32_t kind, um_status status)
     return -1;
 }
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Every kernel is written under this name, whose digits then become its number, so that kernels
+ * which differ by their names alone are one, and many can stand in one text. */
+static const char blank_name[] = "number_00000";
+
+static const char *folder;
+static int32_t wanted = -1; /* kind; -1: all */
+static bool every_sample;
+static FILE *list; /* NAME and what it is, line by line */
+
+static void put_file(const char *name, const char *data, int64_t size)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    CHECK_MSG(f, "%s", path);
+    if (!f) return;
+    CHECK(fwrite(data, 1, (size_t)size, f) == (size_t)size);
+    CHECK(fclose(f) == 0);
+}
+
 /* Whether it declares the capability Float16, an extension of OpenCL's. */
 static bool wants_f16(const um_text *words)
 {
@@ -57,15 +82,14 @@ static bool wants_f16(const um_text *words)
     return false;
 }
 
-/* FNV-1a: Fowler, Noll, Vo. Modules that were there before are not written again: ops differ in
- * them by their names alone. */
-static bool is_new(const um_text *words, int32_t kind)
+/* By FNV-1a: Fowler, Noll, Vo. */
+static bool is_new(const um_text *text)
 {
-    static uint64_t seen[1 << 14];
+    static uint64_t seen[1 << 16];
     static int32_t count;
-    uint64_t hash = 0xcbf29ce484222325u + (uint64_t)kind;
-    for (int64_t i = 0; i < words->size; i++)
-        hash = (hash ^ (uint8_t)words->data[i]) * 0x100000001b3u;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int64_t i = 0; i < text->size; i++)
+        hash = (hash ^ (uint8_t)text->data[i]) * 0x100000001b3u;
     for (int32_t i = 0; i < count; i++)
         if (seen[i] == hash) return false;
     CHECK(count < (int32_t)UM_COUNT_OF(seen));
@@ -73,22 +97,45 @@ static bool is_new(const um_text *words, int32_t kind)
     return true;
 }
 
-/* As NUMBER.ENVIRONMENT, the one to validate it for. */
-static void put_module(const um_text *words, int32_t kind)
+/* What all texts of the target begin with; it goes into the file `head`. */
+static const char *head_of(int32_t kind)
+{
+    static const um_dialect *const dialects[] = {&um_dialect_opencl, &um_dialect_cuda,
+                                                 &um_dialect_hip, &um_dialect_metal};
+    return kind < (int32_t)UM_COUNT_OF(dialects) ? dialects[kind]->head : "";
+}
+
+/* As NUMBER.ENVIRONMENT, for which spirv-val is to judge it, or NUMBER.text, whose lines a compiler
+ * then counts from the kernel's first. */
+static void put_kernel(um_text *out, int32_t kind, const char *what)
 {
     static int32_t number;
-    char path[512];
-    if (!is_new(words, kind)) return;
-    const char *environment = kind == VULKAN     ? "vulkan1.1"
-                              : wants_f16(words) ? "spv1.0"
-                                                 : "opencl1.2";
-    snprintf(path, sizeof path, "%s/%d.%s", folder, number++, environment);
-    FILE *f = fopen(path, "wb");
-    CHECK_MSG(f, "%s", path);
-    if (!f) return;
-    CHECK(fwrite(words->data, 1, (size_t)words->size, f) == (size_t)words->size);
-    CHECK(fclose(f) == 0);
+    char name[64], digits[16];
+    if (!is_new(out)) return;
+    snprintf(digits, sizeof digits, "%05d", ++number);
+    for (int64_t i = 0; i + (int64_t)sizeof blank_name - 1 <= out->size; i++)
+        if (memcmp(out->data + i, blank_name, sizeof blank_name - 1) == 0)
+            memcpy(out->data + i + sizeof blank_name - 6, digits, 5);
+    snprintf(name, sizeof name, "%s.%s", digits,
+             kind < VULKAN    ? "text"
+             : kind == VULKAN ? "vulkan1.1"
+             : wants_f16(out) ? "spv1.0"
+                              : "opencl1.2");
+    fprintf(list, "%s %s\n", name, what);
+    size_t head = strlen(head_of(kind));
+    if (head > 0) {
+        CHECK(strncmp(out->data, head_of(kind), head) == 0);
+        um_text numbered = {0};
+        um_text_print(&numbered, "#line 1 \"%s, number_%s\"\n", what, digits);
+        um_text_put(&numbered, out->data + head, (size_t)out->size - head);
+        put_file(name, numbered.data, numbered.size);
+        um_text_release(&numbered);
+    } else {
+        put_file(name, out->data, out->size);
+    }
 }
+
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 /* Helpers are defined before they are called: what is called first stands at the begin of a line
  * that is not indented. */
@@ -117,6 +164,7 @@ static um_status lower_and_render(const um_kernel *k, int32_t kind, int32_t leas
                               : um_spirv_flavour_lacks(flavour, types, size);
     um_kernel *lowered;
     um_status status = um_kernel_lower(k, &lacks, &lowered);
+    if (status == UM_OK && folder) memcpy(lowered->name, blank_name, sizeof blank_name);
     if (status == UM_OK)
         status = is_text ? um_render_text(lowered, (um_target)kind, out)
                          : um_render_spirv(lowered, flavour, out);
@@ -128,7 +176,7 @@ static void try_kernel(const um_kernel *k, const char *what)
 {
     all.kernels++;
     for (int32_t kind = 0; kind < KINDS; kind++)
-        for (int32_t least = 0; least < 2; least++) {
+        for (int32_t least = 0; least < 2 && (wanted < 0 || kind == wanted); least++) {
             um_text out = {0};
             um_status status = lower_and_render(k, kind, least, &out);
             int32_t refusal = find_refusal(k, kind, status);
@@ -139,7 +187,7 @@ static void try_kernel(const um_kernel *k, const char *what)
             else if (refusal >= 0)
                 all.refused[least][kind][refusal]++;
             if (status == UM_OK && kind < VULKAN) check_helpers(out.data, what, kind);
-            if (status == UM_OK && folder && kind >= VULKAN) put_module(&out, kind);
+            if (status == UM_OK && folder) put_kernel(&out, kind, what);
             um_text_release(&out);
         }
 }
@@ -155,7 +203,7 @@ static bool place(um_op *op)
     return um_view_count(&op->out[0]) > 0 && um_kplan_supports(op, why, sizeof why);
 }
 
-/* The first sample that has kernels. */
+/* The first sample that has kernels, or all that do. */
 static void try_op(const um_op_row *row, um_dtype dtype)
 {
     char what[100];
@@ -171,7 +219,7 @@ static void try_op(const um_op_row *row, um_dtype dtype)
             try_kernel(plan.launch[i].kernel, what);
         }
         um_kplan_release(&plan);
-        return;
+        if (!every_sample) return;
     }
 }
 
@@ -182,6 +230,7 @@ static void test_all(void)
             if (um_op_get_row(id)->dtypes & UM_BIT(dtype)) try_op(um_op_get_row(id), dtype);
     printf("     %d kernels\n", all.kernels);
     for (int32_t kind = 0; kind < KINDS; kind++) {
+        if (wanted >= 0 && kind != wanted) continue;
         printf("     %-12s %d rendered, %d for the least device", kind_name(kind),
                all.good[0][kind], all.good[1][kind]);
         for (size_t i = 0; i < UM_COUNT_OF(refusals); i++)
@@ -192,9 +241,29 @@ static void test_all(void)
     }
 }
 
+static bool parse(int argc, char **argv)
+{
+    if (argc == 1) return true;
+    for (int32_t kind = 0; argc > 2 && kind < KINDS; kind++)
+        if (strcmp(argv[1], kind_name(kind)) == 0) wanted = kind;
+    every_sample = argc > 3 && strcmp(argv[3], "all") == 0;
+    folder = argc > 2 ? argv[2] : "";
+    return wanted >= 0 && argc <= (every_sample ? 4 : 3);
+}
+
 int main(int argc, char **argv)
 {
-    folder = argc > 1 ? argv[1] : NULL;
+    if (!parse(argc, argv)) {
+        fprintf(stderr, "usage: %s [TARGET FOLDER [all]]\n", argv[0]);
+        return 2;
+    }
+    if (folder) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/list", folder);
+        if (!(list = fopen(path, "w"))) return perror(path), 2;
+        put_file("head", head_of(wanted), (int64_t)strlen(head_of(wanted)));
+    }
     TEST(test_all);
+    if (list) CHECK(fclose(list) == 0);
     return TEST_RESULT();
 }
