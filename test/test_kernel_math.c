@@ -2,6 +2,7 @@
 #include "ir/math.h"
 #include "test.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -92,6 +93,85 @@ static void test_functions(void)
     }
 }
 
+/* ---- f64 ------------------------------------------------------------------------------------ */
+
+static double wide_x[COUNT], wide_z[COUNT];
+
+static const struct function wide_functions[] = {
+    {UM_KOP_EXP, expl, 1.1},   {UM_KOP_EXPM1, expm1l, 2}, {UM_KOP_LOG, logl, 1},
+    {UM_KOP_LOG1P, log1pl, 2}, {UM_KOP_TANH, tanhl, 3},   {UM_KOP_ERF, erfl, 2},
+};
+
+static double wide_ulp(double got, long double want)
+{
+    double near = (double)want;
+    int exponent;
+    if (isnan(near) || isnan(got)) return isnan(near) && isnan(got) ? 0 : HUGE_VAL;
+    if (isinf(near) || isinf(got)) return near == got ? 0 : HUGE_VAL;
+    frexpl(want, &exponent);
+    if (exponent < -1021) exponent = -1021;
+    return (double)(fabsl((long double)got - want) / ldexpl(1, exponent - 53));
+}
+
+static void run_wide(um_kop op, int32_t lanes)
+{
+    um_kernel *k;
+    CHECK_OK(um_kernel_create(&(um_kernel_desc){.name = "f", .group_size = {GROUP}}, &k));
+    um_mem a = um_k_buffer(k, "a", UM_F64, UM_K_READ), c = um_k_buffer(k, "c", UM_F64, UM_K_WRITE);
+    um_val i = um_k_mul(k, um_k_global_index(k, 0), um_k_u32(k, (uint32_t)lanes));
+    um_k_store(k, c, i, um_k_math(k, op, um_k_load_lanes(k, a, i, lanes), 0));
+    CHECK_OK(um_kernel_finish(k));
+    um_kernel_buffer buffers[] = {{wide_x, sizeof wide_x}, {wide_z, sizeof wide_z}};
+    um_kernel_run it = {.group_count = {COUNT / GROUP / (uint32_t)lanes, 1, 1},
+                        .buffers = buffers,
+                        .buffer_count = 2};
+    CHECK_OK(um_kernel_interpret(k, &it));
+    um_kernel_release(k);
+}
+
+static void test_wide_functions(void)
+{
+    static const double special[] = {0.0,
+                                     -0.0,
+                                     1,
+                                     -1,
+                                     (double)INFINITY,
+                                     -(double)INFINITY,
+                                     (double)NAN,
+                                     0x1p-1074,
+                                     DBL_MAX,
+                                     0.5,
+                                     709.5,
+                                     -745,
+                                     1e-300};
+    for (uint64_t i = 0; i < COUNT; i++) {
+        uint64_t bits = i * 140737488355327u; /* all over the range */
+        memcpy(&wide_x[i], &bits, sizeof bits);
+        if (i % 4 != 1) wide_x[i] = ldexp(1 + (double)i / COUNT, (int)(i % 19) - 8);
+        if (i % 4 == 2) wide_x[i] = -wide_x[i];
+    }
+    memcpy(wide_x, special, sizeof special);
+    for (size_t f = 0; f < UM_COUNT_OF(wide_functions); f++) {
+        const struct function *it = &wide_functions[f];
+        double worst = 0, at = 0;
+        bool signs = true;
+        CHECK(um_kop_is_wide_math(it->op));
+        run_wide(it->op, f % 3 == 0 ? 2 : 1);
+        for (int i = 0; i < COUNT; i++) {
+            long double want = it->oracle((long double)wide_x[i]);
+            double error = wide_ulp(wide_z[i], want);
+            if (error > worst) at = wide_x[i];
+            worst = fmax(worst, error);
+            if (want == 0 && !signbit(want) != !signbit(wide_z[i])) signs = false;
+        }
+        printf("     %-6s %.3f ulp of f64 at %a\n", um_kop_rows[it->op].name, worst, at);
+        CHECK_MSG(worst <= it->ulp, "%s of f64: %g ulp at %a", um_kop_rows[it->op].name, worst, at);
+        CHECK_MSG(signs, "%s of f64: sign of zero", um_kop_rows[it->op].name);
+    }
+}
+
+/* ---- two arguments -------------------------------------------------------------------------- */
+
 /* Every pair of special values, then ordinary ones. */
 static void test_pairs(void)
 {
@@ -135,6 +215,7 @@ static void test_pairs(void)
 int main(void)
 {
     TEST(test_functions);
+    TEST(test_wide_functions);
     TEST(test_pairs);
     return TEST_RESULT();
 }

@@ -286,8 +286,9 @@ static um_val expand_async(um_rewrite *r, um_kinst inst)
 
 static um_val expand_math(um_rewrite *r, um_kinst inst)
 {
-    bool wanted = um_kop_is_math(inst.op) && inst.type.dtype == UM_F32;
-    if (!wanted) return um_kernel_append(r->to, &inst);
+    bool narrow = um_kop_is_math(inst.op) && inst.type.dtype == UM_F32;
+    if (!narrow && !(inst.type.dtype == UM_F64 && um_kop_is_wide_math(inst.op)))
+        return um_kernel_append(r->to, &inst);
     return um_k_math(r->to, inst.op, inst.arg[0], inst.arg[1]);
 }
 

@@ -201,8 +201,9 @@ typedef struct um_klacks {
     bool fragments;    /* of all matrix tiles but these */
     const struct um_matrix_tile *tiles;
     int32_t tile_count;
-    bool async_copy;        /* async_copy, _commit, _wait */
-    bool math;              /* EXP to ATAN2 of f32 within bounds: they are done by arithmetic */
+    bool async_copy; /* async_copy, _commit, _wait */
+    bool math; /* EXP to ATAN2 of f32, and what ir/math.h has of f64, within bounds: they are done
+                  by arithmetic */
     bool lane_bitcasts;     /* bitcast to another number of lanes */
     bool narrow_saturation; /* only its converts of f32 and f64 to 32 and 64 bits saturate */
     bool saturation;        /* its convert of a float that is no integer's is anything */

@@ -17,19 +17,28 @@
 #define SELECT(c, a, b) um_k_select(k, (c), (a), (b))
 #define NUM(value)      number(k, x, (value))
 #define WORD(bits)      word(k, x, (bits))
+/* Of f32, and of f64. */
+#define OF(narrow, wide) NUM(is_wide(k, x) ? (wide) : (narrow))
 
 /* A constant of as many lanes as `like` has. */
-static um_val constant(um_kernel *k, um_val like, um_dtype dtype, uint32_t bits)
+static um_val constant(um_kernel *k, um_val like, um_dtype dtype, uint64_t bits)
 {
     um_ktype type = {(uint8_t)dtype, like < k->inst_count ? um_val_type(k, like).lanes : 1};
     return um_kernel_append(k, &(um_kinst){.op = UM_KOP_CONST, .type = type, .imm = bits});
 }
 
-static um_val number(um_kernel *k, um_val like, float value)
+static bool is_wide(const um_kernel *k, um_val x)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return constant(k, like, UM_F32, bits);
+    return x < k->inst_count && um_val_type(k, x).dtype == UM_F64;
+}
+
+/* Of f64 where `like` is, else of f32. */
+static um_val number(um_kernel *k, um_val like, double value)
+{
+    uint64_t bits = 0;
+    um_dtype dtype = is_wide(k, like) ? UM_F64 : UM_F32;
+    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
+    return constant(k, like, dtype, bits);
 }
 
 static um_val word(um_kernel *k, um_val like, uint32_t bits)
@@ -39,25 +48,39 @@ static um_val word(um_kernel *k, um_val like, uint32_t bits)
 
 static int32_t lanes_of(const um_kernel *k, um_val v) { return um_val_type(k, v).lanes; }
 
-static um_val to_bits(um_kernel *k, um_val x) { return um_k_bitcast(k, UM_U32, lanes_of(k, x), x); }
+/* Of f64 the upper word: what has it there has one lane. */
+static um_val to_bits(um_kernel *k, um_val x)
+{
+    if (is_wide(k, x)) return um_k_extract(k, um_k_bitcast(k, UM_U32, 2, x), 1);
+    return um_k_bitcast(k, UM_U32, lanes_of(k, x), x);
+}
 static um_val from_bits(um_kernel *k, um_val x)
 {
     return um_k_bitcast(k, UM_F32, lanes_of(k, x), x);
 }
 
+/* x with other upper bits; below them are `low`, or zeros. */
+static um_val with_bits(um_kernel *k, um_val x, um_val bits, bool keeps_low)
+{
+    if (!is_wide(k, x)) return from_bits(k, bits);
+    um_val low = um_k_u32(k, 0);
+    if (keeps_low) low = um_k_extract(k, um_k_bitcast(k, UM_U32, 2, x), 0);
+    return um_k_bitcast(k, UM_F64, 1, um_k_vector(k, 2, (um_val[]){low, bits}));
+}
+
 /* c[0] t^(n-1) + ... + c[n-1] */
-static um_val polynomial(um_kernel *k, um_val t, int32_t n, const float *c)
+static um_val polynomial(um_kernel *k, um_val t, int32_t n, const double *c)
 {
     um_val sum = number(k, t, c[0]);
     for (int32_t i = 1; i < n; i++) sum = FMA(sum, t, number(k, t, c[i]));
     return sum;
 }
 #define POLY(t, ...)                                                                               \
-    polynomial(k, (t), (int32_t)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)),                  \
-               (const float[]){__VA_ARGS__})
+    polynomial(k, (t), (int32_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),                \
+               (const double[]){__VA_ARGS__})
 
 /* x kept between low and high; NaN stays NaN. */
-static um_val limit(um_kernel *k, um_val x, float low, float high)
+static um_val limit(um_kernel *k, um_val x, double low, double high)
 {
     x = SELECT(um_k_gt(k, x, NUM(high)), NUM(high), x);
     return SELECT(um_k_lt(k, x, NUM(low)), NUM(low), x);
@@ -66,13 +89,16 @@ static um_val limit(um_kernel *k, um_val x, float low, float high)
 static um_val copysign_of(um_kernel *k, um_val x, um_val sign)
 {
     um_val magnitude = um_k_and(k, to_bits(k, x), WORD(0x7fffffff));
-    return from_bits(k, um_k_or(k, magnitude, um_k_and(k, to_bits(k, sign), WORD(0x80000000))));
+    um_val top = um_k_and(k, to_bits(k, sign), WORD(0x80000000));
+    return with_bits(k, x, um_k_or(k, magnitude, top), true);
 }
 
-/* The upper 12 bits of the significand, so that products of two are exact. */
+/* The upper 12 bits of the significand, or 21 of f64, so that products of two are exact. */
 static um_val head_of(um_kernel *k, um_val x)
 {
-    return from_bits(k, um_k_and(k, to_bits(k, x), WORD(0xfffff000)));
+    um_val bits = to_bits(k, x);
+    if (!is_wide(k, x)) bits = um_k_and(k, bits, WORD(0xfffff000));
+    return with_bits(k, x, bits, false);
 }
 
 um_val um_k_product(um_kernel *k, um_val a, um_val b, um_val *lost)
@@ -84,22 +110,22 @@ um_val um_k_product(um_kernel *k, um_val a, um_val b, um_val *lost)
 
 /* ---- exp ------------------------------------------------------------------------------------ */
 
-/* 2^n for an i32 n, -127 < n < 128. */
-static um_val exp2i(um_kernel *k, um_val n)
+/* 2^n as x's type for an i32 n between 2's exponents. */
+static um_val exp2i(um_kernel *k, um_val x, um_val n)
 {
-    um_val x = n; /* for the lanes */
-    um_val biased = ADD(n, constant(k, x, UM_I32, 127));
-    um_val bits = um_k_shl(k, biased, constant(k, x, UM_I32, 23));
-    return um_k_bitcast(k, UM_F32, lanes_of(k, x), bits);
+    bool wide = is_wide(k, x);
+    um_val biased = ADD(n, constant(k, n, UM_I32, wide ? 1023 : 127));
+    um_val bits = um_k_shl(k, biased, constant(k, n, UM_I32, wide ? 20 : 23));
+    return with_bits(k, x, um_k_bitcast(k, UM_U32, lanes_of(k, n), bits), false);
 }
 
 /* hi + lo = *n ln 2 + r: gives r, |r| <= ln 2 / 2. */
 static um_val exp_reduce(um_kernel *k, um_val x, um_val lo, um_val *n)
 {
-    um_val turns = um_k_round(k, MUL(x, NUM(0x1.715476p+0f)));
+    um_val turns = um_k_round(k, MUL(x, NUM(0x1.71547652b82fep+0)));
     *n = um_k_convert(k, UM_I32, turns);
-    um_val r = SUB(x, MUL(turns, NUM(0x1.63p-1f))); /* ten bits of ln 2: exact */
-    r = FMA(turns, NUM(0x1.bd0106p-13f), r);
+    um_val r = SUB(x, MUL(turns, OF(0x1.63p-1, 0x1.62e42feep-1))); /* few bits of ln 2: exact */
+    r = FMA(turns, OF(0x1.bd0106p-13, -0x1.a39ef35793c76p-33), r);
     return lo ? ADD(r, lo) : r;
 }
 
@@ -107,41 +133,52 @@ static um_val exp_reduce(um_kernel *k, um_val x, um_val lo, um_val *n)
 static um_val expm1_near(um_kernel *k, um_val r)
 {
     um_val q =
-        POLY(r, 0x1.6a2446p-10f, 0x1.1239e2p-7f, 0x1.5558f2p-5f, 0x1.555492p-3f, 0x1.fffffcp-2f);
+        is_wide(k, r)
+            ? POLY(r, 0x1.af390ba7e6f47p-26, 0x1.2891d4ffbb0f9p-22, 0x1.71de0d85293b8p-19,
+                   0x1.a019b8ca26fcfp-16, 0x1.a01a01a7cebcdp-13, 0x1.6c16c1789d1d7p-10,
+                   0x1.11111111109a6p-7, 0x1.5555555553d37p-5, 0x1.5555555555556p-3, 0.5)
+            : POLY(r, 0x1.6a2446p-10, 0x1.1239e2p-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2);
     return FMA(MUL(r, r), q, r);
 }
 
-/* e^(x + lo) 2^more, x within -120 .. 90: rounded once where the result is subnormal. */
+/* e^(x + lo) 2^more, x within -120 .. 90, of f64 -750 .. 710: rounded once where the result is
+ * subnormal. */
 static um_val exp_scaled(um_kernel *k, um_val x, um_val lo, int32_t more)
 {
     um_val n, r = exp_reduce(k, x, lo, &n);
     um_val one = constant(k, x, UM_I32, 1);
     if (more) n = ADD(n, constant(k, x, UM_I32, (uint32_t)more));
     um_val half = um_k_shr(k, n, one);
-    um_val e = MUL(ADD(NUM(1), expm1_near(k, r)), exp2i(k, half));
-    return MUL(e, exp2i(k, SUB(n, half)));
+    um_val e = MUL(ADD(NUM(1), expm1_near(k, r)), exp2i(k, x, half));
+    return MUL(e, exp2i(k, x, SUB(n, half)));
 }
 
 um_val um_k_exp_of_sum(um_kernel *k, um_val x, um_val low) { return exp_scaled(k, x, low, 0); }
 
-static um_val exp_of(um_kernel *k, um_val x) { return exp_scaled(k, limit(k, x, -104, 89), 0, 0); }
+static um_val exp_of(um_kernel *k, um_val x)
+{
+    bool wide = is_wide(k, x);
+    return exp_scaled(k, limit(k, x, wide ? -746 : -104, wide ? 710 : 89), 0, 0);
+}
 
 static um_val exp2_of(um_kernel *k, um_val a)
 {
     um_val x = limit(k, a, -151, 129), turns = um_k_round(k, x), r = SUB(x, turns);
-    um_val p = POLY(r, 0x1.470b5cp-13f, 0x1.5f727cp-10f, 0x1.3b270ep-7f, 0x1.c6ae72p-5f,
-                    0x1.ebfbe2p-3f, 0x1.62e432p-1f);
+    um_val p = POLY(r, 0x1.470b5cp-13, 0x1.5f727cp-10, 0x1.3b270ep-7, 0x1.c6ae72p-5, 0x1.ebfbe2p-3,
+                    0x1.62e432p-1);
     um_val n = um_k_convert(k, UM_I32, turns), half = um_k_shr(k, n, constant(k, x, UM_I32, 1));
-    return MUL(MUL(FMA(p, r, NUM(1)), exp2i(k, half)), exp2i(k, SUB(n, half)));
+    return MUL(MUL(FMA(p, r, NUM(1)), exp2i(k, x, half)), exp2i(k, x, SUB(n, half)));
 }
 
 /* Half of 2^n keeps n = 128 in range. */
 static um_val expm1_of(um_kernel *k, um_val x)
 {
-    um_val n, r = exp_reduce(k, limit(k, x, -25, 89), 0, &n);
-    um_val scale = exp2i(k, SUB(n, constant(k, x, UM_I32, 1)));
-    um_val y = FMA(expm1_near(k, r), scale, SUB(scale, NUM(0.5f)));
-    um_val tiny = um_k_lt(k, um_k_abs(k, x), NUM(0x1p-30f)); /* half of it may be no number */
+    bool wide = is_wide(k, x);
+    um_val n, r = exp_reduce(k, limit(k, x, wide ? -50 : -25, wide ? 710 : 89), 0, &n);
+    um_val scale = exp2i(k, x, SUB(n, constant(k, x, UM_I32, 1)));
+    um_val y = FMA(expm1_near(k, r), scale, SUB(scale, NUM(0.5)));
+    um_val tiny =
+        um_k_lt(k, um_k_abs(k, x), OF(0x1p-30, 0x1p-60)); /* half of it may be no number */
     return SELECT(tiny, x, copysign_of(k, MUL(NUM(2), y), x));
 }
 
@@ -150,39 +187,48 @@ static um_val expm1_of(um_kernel *k, um_val x)
 /* x = 2^n (1 + f), sqrt(1/2) <= 1 + f < sqrt(2); x positive and finite. */
 static um_val log_split(um_kernel *k, um_val x, um_val *n)
 {
-    um_val tiny = um_k_lt(k, x, NUM(0x1p-126f));
-    um_val above =
-        SUB(to_bits(k, SELECT(tiny, MUL(x, NUM(0x1p23f)), x)), WORD(0x3f3504f3)); /* sqrt(1/2) */
+    bool wide = is_wide(k, x);
+    uint32_t digits = wide ? 20 : 23;
+    um_val root_half = WORD(wide ? 0x3fe6a09e : 0x3f3504f3); /* sqrt(1/2) */
+    um_val tiny = um_k_lt(k, x, OF(0x1p-126, 0x1p-1022));
+    um_val scaled = SELECT(tiny, MUL(x, OF(0x1p23, 0x1p54)), x);
+    um_val above = SUB(to_bits(k, scaled), root_half);
     um_val exponent =
-        um_k_shr(k, um_k_bitcast(k, UM_I32, lanes_of(k, x), above), constant(k, x, UM_I32, 23));
-    *n = SUB(um_k_convert(k, UM_F32, exponent), SELECT(tiny, NUM(23), NUM(0)));
-    um_val m = ADD(um_k_and(k, above, WORD(0x007fffff)), WORD(0x3f3504f3));
-    return SUB(from_bits(k, m), NUM(1));
+        um_k_shr(k, um_k_bitcast(k, UM_I32, lanes_of(k, x), above), constant(k, x, UM_I32, digits));
+    *n = SUB(um_k_convert(k, wide ? UM_F64 : UM_F32, exponent), SELECT(tiny, OF(23, 54), NUM(0)));
+    um_val m = ADD(um_k_and(k, above, WORD((1u << digits) - 1)), root_half);
+    return SUB(with_bits(k, scaled, m, true), NUM(1));
 }
 
-/* log(1 + f) - f for -0.2935 <= f <= 0.5. */
+/* log(1 + f) - f for -0.2935 <= f <= 0.5; of f64 by s = f / (2 + f). */
 static um_val log1p_rest(um_kernel *k, um_val x)
 {
-    um_val p =
-        POLY(x, 0x1.8b1822p-5f, -0x1.ad21d6p-4f, 0x1.f1097cp-4f, -0x1.02c204p-3f, 0x1.232020p-3f,
-             -0x1.551348p-3f, 0x1.99a330p-3f, -0x1.0000b6p-2f, 0x1.55554cp-2f);
     um_val square = MUL(x, x);
-    return FMA(MUL(square, x), p, MUL(NUM(-0.5f), square));
+    if (is_wide(k, x)) {
+        um_val s = DIV(x, ADD(NUM(2), x)), z = MUL(s, s), half = MUL(NUM(0.5), square);
+        um_val p = POLY(z, 0x1.16b68338bd78bp-3, 0x1.0e88ea4725d3dp-3, 0x1.3b29fcbbce66dp-3,
+                        0x1.745cab2727663p-3, 0x1.c71c72e2f78d5p-3, 0x1.24924923dba6ap-2,
+                        0x1.9999999999f30p-2, 0x1.5555555555555p-1);
+        return SUB(MUL(s, FMA(z, p, half)), half);
+    }
+    um_val p = POLY(x, 0x1.8b1822p-5, -0x1.ad21d6p-4, 0x1.f1097cp-4, -0x1.02c204p-3, 0x1.232020p-3,
+                    -0x1.551348p-3, 0x1.99a330p-3, -0x1.0000b6p-2, 0x1.55554cp-2);
+    return FMA(MUL(square, x), p, MUL(NUM(-0.5), square));
 }
 
 /* n ln 2 + log(1 + f). */
 static um_val log_sum(um_kernel *k, um_val n, um_val x)
 {
-    um_val low = FMA(n, NUM(-0x1.bd0106p-13f), log1p_rest(k, x));
-    return ADD(MUL(n, NUM(0x1.63p-1f)), ADD(x, low));
+    um_val low = FMA(n, OF(-0x1.bd0106p-13, 0x1.a39ef35793c76p-33), log1p_rest(k, x));
+    return ADD(MUL(n, OF(0x1.63p-1, 0x1.62e42feep-1)), ADD(x, low));
 }
 
 /* y where 0 < x < inf; else what a logarithm is there. */
 static um_val log_ends(um_kernel *k, um_val x, um_val y)
 {
-    y = SELECT(um_k_lt(k, x, NUM(INFINITY)), y, x); /* inf, NaN */
-    y = SELECT(um_k_lt(k, x, NUM(0)), NUM(NAN), y);
-    return SELECT(um_k_eq(k, x, NUM(0)), NUM(-INFINITY), y);
+    y = SELECT(um_k_lt(k, x, NUM((double)INFINITY)), y, x); /* inf, NaN */
+    y = SELECT(um_k_lt(k, x, NUM(0)), NUM((double)NAN), y);
+    return SELECT(um_k_eq(k, x, NUM(0)), NUM(-(double)INFINITY), y);
 }
 
 static um_val log_of(um_kernel *k, um_val x)
@@ -192,7 +238,7 @@ static um_val log_of(um_kernel *k, um_val x)
 }
 
 /* n unit + log(1 + f) / ln b, with 1 / ln b and unit in parts of which the first has few bits. */
-static um_val log_based(um_kernel *k, um_val a, const float unit[2], const float factor[2])
+static um_val log_based(um_kernel *k, um_val a, const double unit[2], const double factor[2])
 {
     um_val n, x = log_split(k, a, &n), low = log1p_rest(k, x);
     um_val head = head_of(k, x), tail = SUB(x, head);
@@ -206,13 +252,13 @@ static um_val log_based(um_kernel *k, um_val a, const float unit[2], const float
 
 static um_val log2_of(um_kernel *k, um_val x)
 {
-    return log_based(k, x, (const float[]){1, 0}, (const float[]){0x1.714p+0f, 0x1.47652cp-12f});
+    return log_based(k, x, (const double[]){1, 0}, (const double[]){0x1.714p+0, 0x1.47652cp-12});
 }
 
 static um_val log10_of(um_kernel *k, um_val x)
 {
-    return log_based(k, x, (const float[]){0x1.34p-2f, 0x1.04d428p-12f},
-                     (const float[]){0x1.bc8p-2f, 0x1.bd8a94p-13f});
+    return log_based(k, x, (const double[]){0x1.34p-2, 0x1.04d428p-12},
+                     (const double[]){0x1.bc8p-2, 0x1.bd8a94p-13});
 }
 
 /* Near 0 directly; elsewhere of 1 + x, and what that sum lost. */
@@ -224,7 +270,7 @@ static um_val log1p_of(um_kernel *k, um_val x)
     um_val far = ADD(log_sum(k, n, f), DIV(lost, sum));
     far = log_ends(k, sum, far);
     um_val near = ADD(x, log1p_rest(k, x));
-    um_val is_near = um_k_and(k, um_k_gt(k, x, NUM(-0.29f)), um_k_lt(k, x, NUM(0.5f)));
+    um_val is_near = um_k_and(k, um_k_gt(k, x, NUM(-0.29)), um_k_lt(k, x, NUM(0.5)));
     um_val y = SELECT(is_near, near, far);
     return SELECT(um_k_eq(k, x, NUM(0)), x, y); /* -0 */
 }
@@ -234,28 +280,32 @@ static um_val log1p_of(um_kernel *k, um_val x)
 static um_val sinh_of(um_kernel *k, um_val x)
 {
     um_val s = MUL(x, x);
-    um_val p = POLY(s, 0x1.78a70ep-19f, 0x1.a009p-13f, 0x1.11111ep-7f, 0x1.555556p-3f);
+    um_val p = POLY(s, 0x1.78a70ep-19, 0x1.a009p-13, 0x1.11111ep-7, 0x1.555556p-3);
     um_val near = FMA(MUL(s, x), p, x), a = um_k_abs(k, x);
     um_val half = exp_scaled(k, limit(k, a, 0, 90), 0, -1);
-    um_val far = SUB(half, DIV(NUM(0.25f), half));
+    um_val far = SUB(half, DIV(NUM(0.25), half));
     return SELECT(um_k_lt(k, a, NUM(1)), near, copysign_of(k, far, x));
 }
 
 static um_val cosh_of(um_kernel *k, um_val x)
 {
     um_val half = exp_scaled(k, limit(k, um_k_abs(k, x), 0, 90), 0, -1);
-    return ADD(half, DIV(NUM(0.25f), half));
+    return ADD(half, DIV(NUM(0.25), half));
 }
 
 static um_val tanh_of(um_kernel *k, um_val x)
 {
+    if (is_wide(k, x)) {
+        um_val e = expm1_of(k, MUL(NUM(2), limit(k, um_k_abs(k, x), 0, 20)));
+        return copysign_of(k, DIV(e, ADD(e, NUM(2))), x);
+    }
     um_val s = MUL(x, x);
     um_val p =
-        POLY(s, -0x1.75e1c6p-8f, 0x1.52269ap-6f, -0x1.b83c5ap-5f, 0x1.110726p-3f, -0x1.555532p-2f);
+        POLY(s, -0x1.75e1c6p-8, 0x1.52269ap-6, -0x1.b83c5ap-5, 0x1.110726p-3, -0x1.555532p-2);
     um_val near = FMA(MUL(s, x), p, x), a = limit(k, um_k_abs(k, x), 0, 10);
     um_val e = exp_scaled(k, MUL(NUM(2), a), 0, 0);
     um_val far = SUB(NUM(1), DIV(NUM(2), ADD(e, NUM(1))));
-    return copysign_of(k, SELECT(um_k_lt(k, a, NUM(0.625f)), near, far), x);
+    return copysign_of(k, SELECT(um_k_lt(k, a, NUM(0.625)), near, far), x);
 }
 
 /* sqrt(1 + a^2) and what its rounding lost, for a >= 0. */
@@ -273,32 +323,32 @@ static um_val hypot_one(um_kernel *k, um_val x, um_val *lost)
 static um_val asinh_of(um_kernel *k, um_val x)
 {
     um_val s = MUL(x, x), a = um_k_abs(k, x);
-    um_val p = POLY(s, 0x1.459970p-7f, -0x1.504f9cp-6f, 0x1.ee142ep-6f, -0x1.6d9bf0p-5f,
-                    0x1.3332eap-4f, -0x1.555556p-3f);
+    um_val p = POLY(s, 0x1.459970p-7, -0x1.504f9cp-6, 0x1.ee142ep-6, -0x1.6d9bf0p-5, 0x1.3332eap-4,
+                    -0x1.555556p-3);
     um_val near = FMA(MUL(s, x), p, x);
-    um_val huge = um_k_gt(k, a, NUM(0x1p12f)), rest, root = hypot_one(k, a, &rest);
+    um_val huge = um_k_gt(k, a, NUM(0x1p12)), rest, root = hypot_one(k, a, &rest);
     um_val sum = ADD(root, a), lost = ADD(SUB(a, SUB(sum, root)), rest);
     um_val far = log_of(k, SELECT(huge, a, sum));
-    far = ADD(far, SELECT(huge, NUM(0x1.62e43p-1f), DIV(lost, sum)));      /* ln 2 */
-    return copysign_of(k, SELECT(um_k_lt(k, a, NUM(0.5f)), near, far), x); /* -0 too */
+    far = ADD(far, SELECT(huge, NUM(0x1.62e43p-1), DIV(lost, sum)));      /* ln 2 */
+    return copysign_of(k, SELECT(um_k_lt(k, a, NUM(0.5)), near, far), x); /* -0 too */
 }
 
 static um_val acosh_of(um_kernel *k, um_val x)
 {
-    um_val t = SUB(x, NUM(1)), huge = um_k_gt(k, x, NUM(0x1p12f));
-    um_val far = ADD(log_of(k, x), NUM(0x1.62e43p-1f));
+    um_val t = SUB(x, NUM(1)), huge = um_k_gt(k, x, NUM(0x1p12));
+    um_val far = ADD(log_of(k, x), NUM(0x1.62e43p-1));
     um_val near = log1p_of(k, ADD(t, um_k_sqrt(k, FMA(t, t, ADD(t, t)))));
-    return SELECT(um_k_lt(k, x, NUM(1)), NUM(NAN), SELECT(huge, far, near));
+    return SELECT(um_k_lt(k, x, NUM(1)), NUM((double)NAN), SELECT(huge, far, near));
 }
 
 static um_val atanh_of(um_kernel *k, um_val x)
 {
     um_val s = MUL(x, x), a = um_k_abs(k, x);
-    um_val p = POLY(s, 0x1.4015d6p-3f, 0x1.4f2f8ep-5f, 0x1.8f7082p-4f, 0x1.c4a45ap-4f,
-                    0x1.249fc4p-3f, 0x1.999964p-3f, 0x1.555556p-2f);
+    um_val p = POLY(s, 0x1.4015d6p-3, 0x1.4f2f8ep-5, 0x1.8f7082p-4, 0x1.c4a45ap-4, 0x1.249fc4p-3,
+                    0x1.999964p-3, 0x1.555556p-2);
     um_val near = FMA(MUL(s, x), p, x);
-    um_val far = MUL(NUM(0.5f), log_of(k, DIV(ADD(NUM(1), a), SUB(NUM(1), a))));
-    return SELECT(um_k_lt(k, a, NUM(0.5f)), near, copysign_of(k, far, x));
+    um_val far = MUL(NUM(0.5), log_of(k, DIV(ADD(NUM(1), a), SUB(NUM(1), a))));
+    return SELECT(um_k_lt(k, a, NUM(0.5)), near, copysign_of(k, far, x));
 }
 
 /* ---- inverse trigonometric ------------------------------------------------------------------ */
@@ -307,29 +357,29 @@ static um_val atanh_of(um_kernel *k, um_val x)
 static um_val asin_near(um_kernel *k, um_val x)
 {
     um_val s = MUL(x, x);
-    um_val p = POLY(s, 0x1.13fed4p-5f, 0x1.18f91ep-6f, 0x1.fd8da2p-6f, 0x1.6d5bbap-5f,
-                    0x1.333430p-4f, 0x1.555554p-3f);
+    um_val p = POLY(s, 0x1.13fed4p-5, 0x1.18f91ep-6, 0x1.fd8da2p-6, 0x1.6d5bbap-5, 0x1.333430p-4,
+                    0x1.555554p-3);
     return FMA(MUL(s, x), p, x);
 }
 
 /* Beyond 1/2 by asin(x) = pi / 2 - 2 asin(sqrt((1 - x) / 2)). */
 static um_val asin_of(um_kernel *k, um_val x)
 {
-    um_val a = um_k_abs(k, x), is_near = um_k_le(k, a, NUM(0.5f));
-    um_val root = um_k_sqrt(k, MUL(NUM(0.5f), SUB(NUM(1), a)));
+    um_val a = um_k_abs(k, x), is_near = um_k_le(k, a, NUM(0.5));
+    um_val root = um_k_sqrt(k, MUL(NUM(0.5), SUB(NUM(1), a)));
     um_val y = asin_near(k, SELECT(is_near, x, root));
-    um_val far = ADD(SUB(NUM(0x1.921fb6p+0f), ADD(y, y)), NUM(-0x1.777a5cp-25f));
+    um_val far = ADD(SUB(NUM(0x1.921fb6p+0), ADD(y, y)), NUM(-0x1.777a5cp-25));
     return SELECT(is_near, y, copysign_of(k, far, x));
 }
 
 static um_val acos_of(um_kernel *k, um_val x)
 {
-    um_val a = um_k_abs(k, x), is_near = um_k_le(k, a, NUM(0.5f));
-    um_val root = um_k_sqrt(k, MUL(NUM(0.5f), SUB(NUM(1), a)));
+    um_val a = um_k_abs(k, x), is_near = um_k_le(k, a, NUM(0.5));
+    um_val root = um_k_sqrt(k, MUL(NUM(0.5), SUB(NUM(1), a)));
     um_val y = asin_near(k, SELECT(is_near, x, root));
-    um_val near = SUB(NUM(0x1.921fb6p+0f), ADD(y, NUM(0x1.777a5cp-25f)));
+    um_val near = SUB(NUM(0x1.921fb6p+0), ADD(y, NUM(0x1.777a5cp-25)));
     um_val twice = ADD(y, y);
-    um_val below = SUB(NUM(0x1.921fb6p+1f), ADD(twice, NUM(0x1.777a5cp-24f)));
+    um_val below = SUB(NUM(0x1.921fb6p+1), ADD(twice, NUM(0x1.777a5cp-24)));
     um_val far = SELECT(um_k_lt(k, x, NUM(0)), below, twice);
     return SELECT(is_near, near, far);
 }
@@ -339,25 +389,25 @@ static um_val atan_ratio(um_kernel *k, um_val y, um_val x)
 {
     um_val steep = um_k_gt(k, y, x), low = SELECT(steep, x, y), high = SELECT(steep, y, x);
     um_val t = DIV(low, high);                                         /* 0 .. 1 */
-    um_val is_far = um_k_gt(k, t, NUM(0x1.a8279ap-2f));                /* tan(pi / 8) */
+    um_val is_far = um_k_gt(k, t, NUM(0x1.a8279ap-2));                 /* tan(pi / 8) */
     um_val u = SELECT(is_far, DIV(SUB(low, high), ADD(low, high)), t); /* atan(t) - pi / 4 */
     um_val s = MUL(u, u);
     um_val p =
-        POLY(s, -0x1.08455ep-4f, 0x1.b81030p-4f, -0x1.242036p-3f, 0x1.999730p-3f, -0x1.555554p-2f);
+        POLY(s, -0x1.08455ep-4, 0x1.b81030p-4, -0x1.242036p-3, 0x1.999730p-3, -0x1.555554p-2);
     um_val rest = MUL(MUL(s, u), p);
-    um_val base = SELECT(is_far, NUM(0x1.921fb6p-1f), NUM(0)),
-           base_low = SELECT(is_far, NUM(-0x1.777a5cp-26f), NUM(0));
+    um_val base = SELECT(is_far, NUM(0x1.921fb6p-1), NUM(0)),
+           base_low = SELECT(is_far, NUM(-0x1.777a5cp-26), NUM(0));
     um_val plain = ADD(base, ADD(u, ADD(rest, base_low)));
-    um_val turned_base = SUB(NUM(0x1.921fb6p+0f), base);
-    um_val turned = SUB(turned_base, ADD(u, ADD(rest, ADD(base_low, NUM(0x1.777a5cp-25f)))));
+    um_val turned_base = SUB(NUM(0x1.921fb6p+0), base);
+    um_val turned = SUB(turned_base, ADD(u, ADD(rest, ADD(base_low, NUM(0x1.777a5cp-25)))));
     return SELECT(steep, turned, plain);
 }
 
 static um_val atan_of(um_kernel *k, um_val x)
 {
-    um_val a = um_k_abs(k, x), is_inf = um_k_eq(k, a, NUM(INFINITY));
+    um_val a = um_k_abs(k, x), is_inf = um_k_eq(k, a, NUM((double)INFINITY));
     um_val y = atan_ratio(k, a, NUM(1));
-    y = SELECT(is_inf, NUM(0x1.921fb6p+0f), y);
+    y = SELECT(is_inf, NUM(0x1.921fb6p+0), y);
     return copysign_of(k, y, x);
 }
 
@@ -365,19 +415,21 @@ static um_val atan_of(um_kernel *k, um_val x)
 static um_val atan2_of(um_kernel *k, um_val y, um_val x)
 {
     um_val a = um_k_abs(k, y), b = um_k_abs(k, x);
-    um_val both_inf = um_k_and(k, um_k_eq(k, a, NUM(INFINITY)), um_k_eq(k, b, NUM(INFINITY)));
+    um_val both_inf =
+        um_k_and(k, um_k_eq(k, a, NUM((double)INFINITY)), um_k_eq(k, b, NUM((double)INFINITY)));
     um_val both_zero = um_k_and(k, um_k_eq(k, a, NUM(0)), um_k_eq(k, b, NUM(0)));
-    um_val large = um_k_gt(k, SELECT(um_k_gt(k, a, b), a, b), NUM(0x1p100f));
-    um_val scale = SELECT(large, NUM(0x1p-60f), NUM(0x1p24f));
+    um_val large = um_k_gt(k, SELECT(um_k_gt(k, a, b), a, b), NUM(0x1p100));
+    um_val scale = SELECT(large, NUM(0x1p-60), NUM(0x1p24));
     a = SELECT(both_inf, NUM(1), MUL(a, scale));
     b = SELECT(both_inf, NUM(1), MUL(b, scale));
     b = SELECT(both_zero, NUM(1), b);
-    um_val is_steep_inf = um_k_eq(k, a, NUM(INFINITY)), is_flat_inf = um_k_eq(k, b, NUM(INFINITY));
+    um_val is_steep_inf = um_k_eq(k, a, NUM((double)INFINITY)),
+           is_flat_inf = um_k_eq(k, b, NUM((double)INFINITY));
     um_val angle = atan_ratio(k, a, b);
-    angle = SELECT(is_steep_inf, NUM(0x1.921fb6p+0f), angle);
+    angle = SELECT(is_steep_inf, NUM(0x1.921fb6p+0), angle);
     angle = SELECT(is_flat_inf, NUM(0), angle);
     um_val negative = um_k_ge(k, to_bits(k, x), WORD(0x80000000));
-    um_val behind = SUB(NUM(0x1.921fb6p+1f), ADD(angle, NUM(0x1.777a5cp-24f)));
+    um_val behind = SUB(NUM(0x1.921fb6p+1), ADD(angle, NUM(0x1.777a5cp-24)));
     um_val nan = um_k_or(k, um_k_ne(k, x, x), um_k_ne(k, y, y));
     return SELECT(nan, ADD(x, y), copysign_of(k, SELECT(negative, behind, angle), y));
 }
@@ -386,21 +438,40 @@ static um_val atan2_of(um_kernel *k, um_val y, um_val x)
 
 um_val um_k_normal_tail(um_kernel *k, um_val a)
 {
-    um_val p = POLY(a, 0x1.0b99c8p-8f, 0x1.4b3686p-5f, 0x1.761a08p-3f, 0x1.c013ecp-2f, 0.5f);
+    if (is_wide(k, a)) {
+        um_val t = DIV(ADD(a, number(k, a, -5)), ADD(a, number(k, a, 5)));
+        um_val r = POLY(t, 0x1.d1030f73157a6p-32, 0x1.b52ebc526817bp-29, 0x1.a94223763435ep-29,
+                        -0x1.9485346102458p-26, -0x1.4a4d2df04c472p-25, 0x1.2d16483aa179bp-23,
+                        0x1.021993172acedp-22, -0x1.fb55f00951df2p-21, -0x1.225524a5fdf45p-20,
+                        0x1.e03cb926d5aa1p-18, 0x1.2d580984b9d35p-24, -0x1.b599cd52d7890p-15,
+                        0x1.80969607c3b2bp-14, 0x1.b6bd2121ae0aap-13, -0x1.610a9c44fa59dp-10,
+                        0x1.8326dee7436b2p-9, -0x1.b9485950c9d40p-10, -0x1.5ad0154f8ee07p-7,
+                        0x1.73c4ebec19318p-5, -0x1.c7fb1cb0ea05bp-4, 0x1.a41d13e235d41p-3,
+                        -0x1.3a19affabe44bp-2, 0x1.275ec0e97b042p-1);
+        return DIV(r, ADD(a, number(k, a, 2.5)));
+    }
+    um_val p = POLY(a, 0x1.0b99c8p-8, 0x1.4b3686p-5, 0x1.761a08p-3, 0x1.c013ecp-2, 0.5);
     um_val q =
-        POLY(a, 0x1.4f623ep-7f, 0x1.9f2408p-4f, 0x1.df3132p-2f, 0x1.3341a2p+0f, 0x1.ac4c24p+0f, 1);
+        POLY(a, 0x1.4f623ep-7, 0x1.9f2408p-4, 0x1.df3132p-2, 0x1.3341a2p+0, 0x1.ac4c24p+0, 1);
     return DIV(p, q);
 }
 
 static um_val erf_of(um_kernel *k, um_val x)
 {
+    bool wide = is_wide(k, x);
     um_val s = MUL(x, x);
-    um_val p = POLY(s, 0x1.496a44p-14f, -0x1.a3f706p-11f, 0x1.5405b2p-8f, -0x1.b7f90ep-6f,
-                    0x1.ce2cf8p-4f, -0x1.81273ep-2f, 0x1.06eba8p-3f);
+    um_val p = wide ? POLY(s, 0x1.05ffd737fb32ep-34, -0x1.389d4f2641625p-30, 0x1.f7b4bf3b13964p-27,
+                           -0x1.5f1ecb6f0764cp-23, 0x1.b9df224ca4b97p-20, -0x1.f4d1e3183f7aep-17,
+                           0x1.f9a321d5b8e1ep-14, -0x1.c02db3dac435fp-11, 0x1.565bcd0dbaa38p-8,
+                           -0x1.b82ce31284e00p-6, 0x1.ce2f21a042b30p-4, -0x1.812746b0379e6p-2,
+                           0x1.06eba8214db69p-3)
+                    : POLY(s, 0x1.496a44p-14, -0x1.a3f706p-11, 0x1.5405b2p-8, -0x1.b7f90ep-6,
+                           0x1.ce2cf8p-4, -0x1.81273ep-2, 0x1.06eba8p-3);
     um_val near = FMA(x, p, x), a = um_k_abs(k, x);
-    um_val z = limit(k, a, 0, 4); /* erf(4) rounds to 1 */
+    um_val z = limit(k, a, 0, wide ? 6 : 4); /* erf of that rounds to 1 */
     um_val e = exp_scaled(k, um_k_neg(k, MUL(z, z)), 0, 1);
-    um_val far = SUB(NUM(1), MUL(e, um_k_normal_tail(k, MUL(NUM(0x1.6a09e6p+0f), z))));
+    um_val tail = um_k_normal_tail(k, MUL(NUM(0x1.6a09e667f3bcdp+0), z));
+    um_val far = SUB(NUM(1), MUL(e, tail));
     return copysign_of(k, SELECT(um_k_lt(k, a, NUM(1)), near, far), x);
 }
 
@@ -433,11 +504,11 @@ static um_val turn_large(um_kernel *k, um_val x, um_val *n)
     um_val left = um_k_bitcast(k, UM_I32, 1, SUB(high, um_k_shl(k, quarters, WORD(30))));
     um_val main_part = um_k_convert(k, UM_F32, left), lost;
     um_val rest = um_k_convert(k, UM_F32, SUB(left, um_k_convert(k, UM_I32, main_part)));
-    rest = FMA(um_k_convert(k, UM_F32, low), NUM(0x1p-32f), rest);
-    um_val r = um_k_product(k, main_part, NUM(0x1.921fb6p-30f), &lost); /* 2 pi / 2^32 */
-    lost = FMA(main_part, NUM(-0x1.777a5cp-55f), lost);
+    rest = FMA(um_k_convert(k, UM_F32, low), NUM(0x1p-32), rest);
+    um_val r = um_k_product(k, main_part, NUM(0x1.921fb6p-30), &lost); /* 2 pi / 2^32 */
+    lost = FMA(main_part, NUM(-0x1.777a5cp-55), lost);
     *n = quarters;
-    return ADD(r, FMA(rest, NUM(0x1.921fb6p-30f), lost));
+    return ADD(r, FMA(rest, NUM(0x1.921fb6p-30), lost));
 }
 
 /* An angle of at most pi / 4, in two parts, and how many quarter turns come before it. */
@@ -449,9 +520,8 @@ typedef struct angle {
  */
 static angle turn_small(um_kernel *k, um_val x)
 {
-    static const float parts[] = {0x1.92p+0f, 0x1.fbp-12f, 0x1.51p-22f, 0x1.0bp-34f,
-                                  0x1.18469ap-44f};
-    um_val q = um_k_round(k, MUL(x, NUM(0x1.45f306p-1f))), left = x, low = NUM(0);
+    static const double parts[] = {0x1.92p+0, 0x1.fbp-12, 0x1.51p-22, 0x1.0bp-34, 0x1.18469ap-44};
+    um_val q = um_k_round(k, MUL(x, NUM(0x1.45f306p-1))), left = x, low = NUM(0);
     for (size_t i = 0; i < UM_COUNT_OF(parts); i++) {
         um_val part = MUL(q, NUM(parts[i])), next = SUB(left, part);
         low = ADD(low, SUB(SUB(left, next), part));
@@ -465,9 +535,11 @@ static angle turn_small(um_kernel *k, um_val x)
 static angle turn(um_kernel *k, um_val x)
 {
     char name[3][32];
+    int64_t try = 0;
     static const char *const stems[] = {"turns", "angle", "rest"};
-    for (int32_t i = 0; i < 3; i++)
-        snprintf(name[i], sizeof name[i], "%s%lld", stems[i], (long long)k->inst_count);
+    for (int32_t i = 0; i < 3; i++) do {
+            snprintf(name[i], sizeof name[i], "%s%lld", stems[i], (long long)(k->inst_count + try));
+        } while (!um_kernel_name_is_free(k, name[i]) && ++try);
     um_mem turns = um_k_var(k, name[0], UM_U32, 1), high = um_k_var(k, name[1], UM_F32, 1),
            low = um_k_var(k, name[2], UM_F32, 1);
     um_val a = um_k_abs(k, x);
@@ -475,10 +547,10 @@ static angle turn(um_kernel *k, um_val x)
     um_k_set(k, turns, small.turns);
     um_k_set(k, high, small.high);
     um_k_set(k, low, small.low);
-    um_k_if(k, um_k_not(k, um_k_lt(k, a, NUM(0x1p15f))));
+    um_k_if(k, um_k_not(k, um_k_lt(k, a, NUM(0x1p15))));
     um_val n, large = turn_large(k, a, &n);
     um_k_set(k, turns, n);
-    um_k_set(k, high, SELECT(um_k_lt(k, a, NUM(INFINITY)), large, NUM(NAN)));
+    um_k_set(k, high, SELECT(um_k_lt(k, a, NUM((double)INFINITY)), large, NUM((double)NAN)));
     um_k_set(k, low, NUM(0));
     um_k_end(k);
     return (angle){um_k_get(k, turns), um_k_get(k, high), um_k_get(k, low)};
@@ -499,9 +571,9 @@ static parts sum_of(um_kernel *k, um_val a, um_val b)
 /* sin and cos of the angle that is left. */
 static void sine_near(um_kernel *k, angle at, parts *sine, parts *cosine)
 {
-    um_val x = at.high, s_low, s = um_k_product(k, x, x, &s_low), half = NUM(-0.5f);
-    um_val p = POLY(s, -0x1.994062p-13f, 0x1.110730p-7f, -0x1.555546p-3f);
-    um_val q = POLY(s, 0x1.99e86ap-16f, -0x1.6c0c28p-10f, 0x1.55554ap-5f);
+    um_val x = at.high, s_low, s = um_k_product(k, x, x, &s_low), half = NUM(-0.5);
+    um_val p = POLY(s, -0x1.994062p-13, 0x1.110730p-7, -0x1.555546p-3);
+    um_val q = POLY(s, 0x1.99e86ap-16, -0x1.6c0c28p-10, 0x1.55554ap-5);
     parts c = sum_of(k, NUM(1), MUL(half, s));
     c.low = FMA(half, s_low, SUB(c.low, MUL(at.low, x)));
     *sine = sum_of(k, x, FMA(MUL(s, x), p, MUL(at.low, c.high)));
@@ -541,7 +613,7 @@ static um_val tan_of(um_kernel *k, um_val x)
     um_val y = DIV(a, b), back = um_k_product(k, y, b, &lost);
     um_val rest = ADD(SUB(SUB(a, back), lost), SUB(a_low, MUL(y, b_low)));
     um_val better = ADD(y, DIV(rest, b));
-    y = SELECT(um_k_lt(k, um_k_abs(k, y), NUM(0x1p60f)), better, y);
+    y = SELECT(um_k_lt(k, um_k_abs(k, y), NUM(0x1p60)), better, y);
     return from_bits(k, um_k_xor(k, to_bits(k, y), sign));
 }
 
@@ -556,10 +628,10 @@ static um_val log2_parts(um_kernel *k, um_val a, um_val *low)
     um_val back = um_k_product(k, s, down, &lost);
     um_val s_low = DIV(SUB(SUB(SUB(x, back), lost), MUL(s, down_low)), down);
     um_val square = MUL(s, s);
-    um_val p = POLY(square, 0x1.ddd172p-4f, 0x1.245c38p-3f, 0x1.9999ecp-3f, 0x1.555556p-2f);
+    um_val p = POLY(square, 0x1.ddd172p-4, 0x1.245c38p-3, 0x1.9999ecp-3, 0x1.555556p-2);
     um_val rest = FMA(MUL(square, s), p, s_low);
-    um_val main_low, main_part = um_k_product(k, s, NUM(0x1.715476p+1f), &main_low); /* 2 / ln 2 */
-    main_low = ADD(main_low, FMA(s, NUM(0x1.4ae0cp-25f), MUL(rest, NUM(0x1.715476p+1f))));
+    um_val main_low, main_part = um_k_product(k, s, NUM(0x1.715476p+1), &main_low); /* 2 / ln 2 */
+    main_low = ADD(main_low, FMA(s, NUM(0x1.4ae0cp-25), MUL(rest, NUM(0x1.715476p+1))));
     um_val sum = ADD(n, main_part);
     um_val n_larger = SELECT(um_k_eq(k, n, NUM(0)), NUM(0), SUB(main_part, SUB(sum, n)));
     um_val rest_low = ADD(n_larger, main_low), whole = ADD(sum, rest_low);
@@ -572,16 +644,17 @@ static um_val exp2_parts(um_kernel *k, um_val hi, um_val lo)
 {
     um_val x = limit(k, hi, -160, 130), turns = um_k_round(k, x);
     um_val r = ADD(SUB(x, turns), lo);
-    um_val p = POLY(r, 0x1.470b5cp-13f, 0x1.5f727cp-10f, 0x1.3b270ep-7f, 0x1.c6ae72p-5f,
-                    0x1.ebfbe2p-3f, 0x1.62e432p-1f);
+    um_val p = POLY(r, 0x1.470b5cp-13, 0x1.5f727cp-10, 0x1.3b270ep-7, 0x1.c6ae72p-5, 0x1.ebfbe2p-3,
+                    0x1.62e432p-1);
     um_val n = um_k_convert(k, UM_I32, turns), half = um_k_shr(k, n, constant(k, x, UM_I32, 1));
-    return MUL(MUL(FMA(p, r, NUM(1)), exp2i(k, half)), exp2i(k, SUB(n, half)));
+    return MUL(MUL(FMA(p, r, NUM(1)), exp2i(k, x, half)), exp2i(k, x, SUB(n, half)));
 }
 
 /* C's pow: x^0 = 1^y = 1 even for NaN, (-x)^y for integers y only. */
 static um_val pow_ends(um_kernel *k, um_val x, um_val y, um_val power)
 {
-    um_val a = um_k_abs(k, x), b = um_k_abs(k, y), one = NUM(1), zero = NUM(0), inf = NUM(INFINITY);
+    um_val a = um_k_abs(k, x), b = um_k_abs(k, y), one = NUM(1), zero = NUM(0),
+           inf = NUM((double)INFINITY);
     um_val y_up = um_k_gt(k, y, zero);
     power = SELECT(um_k_eq(k, a, inf), SELECT(y_up, inf, zero), power);
     power = SELECT(um_k_eq(k, a, zero), SELECT(y_up, zero, inf), power);
@@ -589,15 +662,15 @@ static um_val pow_ends(um_kernel *k, um_val x, um_val y, um_val power)
         um_k_eq(k, um_k_convert(k, UM_U32, um_k_gt(k, a, one)), um_k_convert(k, UM_U32, y_up));
     um_val far = SELECT(um_k_eq(k, a, one), one, SELECT(grows, inf, zero));
     power = SELECT(um_k_eq(k, b, inf), far, power);
-    um_val whole = um_k_eq(k, um_k_trunc(k, y), y), half = MUL(y, NUM(0.5f));
+    um_val whole = um_k_eq(k, um_k_trunc(k, y), y), half = MUL(y, NUM(0.5));
     um_val odd = um_k_and(k, um_k_and(k, whole, um_k_ne(k, um_k_trunc(k, half), half)),
-                          um_k_lt(k, b, NUM(0x1p24f)));
+                          um_k_lt(k, b, NUM(0x1p24)));
     um_val negative = um_k_ge(k, to_bits(k, x), WORD(0x80000000));
     um_val minus = um_k_neg(k, power);
     power = SELECT(um_k_and(k, negative, odd), minus, power);
     um_val no_root = um_k_and(k, um_k_lt(k, x, zero), um_k_not(k, whole));
     no_root = um_k_and(k, no_root, um_k_lt(k, a, inf));
-    power = SELECT(no_root, NUM(NAN), power);
+    power = SELECT(no_root, NUM((double)NAN), power);
     um_val nan = um_k_or(k, um_k_ne(k, x, x), um_k_ne(k, y, y));
     power = SELECT(nan, ADD(x, y), power);
     um_val is_one = um_k_or(k, um_k_eq(k, x, one), um_k_eq(k, y, zero));
@@ -607,7 +680,7 @@ static um_val pow_ends(um_kernel *k, um_val x, um_val y, um_val power)
 static um_val pow_of(um_kernel *k, um_val x, um_val y)
 {
     um_val low, high = log2_parts(k, um_k_abs(k, x), &low), lost;
-    um_val wide = limit(k, y, -0x1p60f, 0x1p60f);
+    um_val wide = limit(k, y, -0x1p60, 0x1p60);
     um_val p = um_k_product(k, wide, high, &lost);
     lost = FMA(wide, low, lost);
     um_val power = exp2_parts(k, p, SELECT(um_k_lt(k, um_k_abs(k, p), NUM(200)), lost, NUM(0)));
@@ -618,25 +691,27 @@ static um_val pow_of(um_kernel *k, um_val x, um_val y)
 
 bool um_kop_is_math(um_kop op) { return op >= UM_KOP_EXP && op <= UM_KOP_ATAN2; }
 
-static um_val of_one_lane(um_kernel *k, um_kop op, um_val a)
+bool um_kop_is_wide_math(um_kop op)
 {
-    return op == UM_KOP_TAN ? tan_of(k, a) : sine_turned(k, a, op == UM_KOP_COS);
+    return op == UM_KOP_EXP || op == UM_KOP_EXPM1 || op == UM_KOP_LOG || op == UM_KOP_LOG1P ||
+           op == UM_KOP_TANH || op == UM_KOP_ERF;
 }
 
-/* Those that branch go lane by lane. */
+/* What branches, and what is made of words of f64, goes lane by lane. */
 static um_val lane_by_lane(um_kernel *k, um_kop op, um_val a)
 {
     um_val items[4];
     int32_t lanes = lanes_of(k, a);
-    if (lanes == 1) return of_one_lane(k, op, a);
     for (int32_t i = 0; i < lanes; i++)
-        items[i] = of_one_lane(k, op, um_k_extract(k, a, (uint32_t)i));
+        items[i] = um_k_math(k, op, um_k_extract(k, a, (uint32_t)i), 0);
     return um_k_vector(k, lanes, items);
 }
 
 um_val um_k_math(um_kernel *k, um_kop op, um_val a, um_val b)
 {
     if (!k || k->status != UM_OK || a >= k->inst_count) return 0;
+    bool turns = op == UM_KOP_SIN || op == UM_KOP_COS || op == UM_KOP_TAN;
+    if ((turns || is_wide(k, a)) && lanes_of(k, a) > 1) return lane_by_lane(k, op, a);
     switch (op) {
     case UM_KOP_EXP: return exp_of(k, a);
     case UM_KOP_EXP2: return exp2_of(k, a);
@@ -645,9 +720,9 @@ um_val um_k_math(um_kernel *k, um_kop op, um_val a, um_val b)
     case UM_KOP_LOG2: return log2_of(k, a);
     case UM_KOP_LOG10: return log10_of(k, a);
     case UM_KOP_LOG1P: return log1p_of(k, a);
-    case UM_KOP_SIN:
-    case UM_KOP_COS:
-    case UM_KOP_TAN: return lane_by_lane(k, op, a);
+    case UM_KOP_SIN: return sine_turned(k, a, false);
+    case UM_KOP_COS: return sine_turned(k, a, true);
+    case UM_KOP_TAN: return tan_of(k, a);
     case UM_KOP_ASIN: return asin_of(k, a);
     case UM_KOP_ACOS: return acos_of(k, a);
     case UM_KOP_ATAN: return atan_of(k, a);

@@ -166,12 +166,10 @@ um_val um_kvalue_f4_bits(um_kernel *k, um_val a);
 um_val um_kvalue_from_f4_bits(um_kernel *k, um_val bits);
 /* What an op computes a dtype in: f32, f64, i32, u32 (bool too), i64, u64. */
 um_dtype um_kvalue_compute(um_dtype dtype);
-bool um_kvalue_supports(um_op_id op, um_dtype dtype);
 /* A MAP op on values of a compute dtype. Comparisons and logic give bool. */
 um_val um_kvalue_map(um_kernel *k, um_op_id op, const um_val *x, double a);
 /* A program (map.c) on values of its inputs: the last instruction's, in what that dtype computes in
  * or bool. */
-bool um_kprogram_supports(const um_map_program *p, char *why, size_t why_size);
 um_val um_kprogram_run(um_kernel *k, const um_map_program *p, int32_t in_count, const um_val *in);
 um_val um_kvalue_max(um_kernel *k, um_val a, um_val b); /* by the contract, of floats too */
 um_val um_kvalue_min(um_kernel *k, um_val a, um_val b);

@@ -42,24 +42,10 @@ bool um_kmap_supports(const um_op *op, char *why, size_t why_size)
     if (!um_kwalk_fits(&op->out[0], why, why_size)) return false;
     for (int32_t i = 0; i < op->in_count; i++)
         if (!um_kwalk_fits(&op->in[i], why, why_size)) return false;
-    if (is_move(op->id)) return true;
-    const um_map_program p = program_of(op);
-    return um_kprogram_supports(&p, why, why_size);
+    return true;
 }
 
 /* ---- a program ------------------------------------------------------------------------------ */
-
-bool um_kprogram_supports(const um_map_program *p, char *why, size_t why_size)
-{
-    for (int32_t i = 0; i < p->inst_count; i++) {
-        if (um_kvalue_supports(p->inst[i].op, p->dtype)) continue;
-        if (why_size > 0)
-            snprintf(why, why_size, "%s: no kernel for %s", um_op_name(p->inst[i].op),
-                     um_dtype_name(p->dtype));
-        return false;
-    }
-    return true;
-}
 
 /* Integers wrap to the program's dtype after each step, floats do not. */
 static um_val wrapped(um_kernel *k, um_dtype dtype, um_val a)

@@ -73,14 +73,7 @@ bool um_kmatmul_supports(const um_op *op, char *why, size_t why_size)
         if (why_size > 0) snprintf(why, why_size, "matmul: no kernel with an epilogue");
         return false;
     }
-    um_op_id activation = op->attrs.matmul.activation;
     matmul m = matmul_of(op);
-    if (activation && !um_kvalue_supports(activation, m.compute)) {
-        if (why_size > 0)
-            snprintf(why, why_size, "%s: no kernel for %s", um_op_name(activation),
-                     um_dtype_name(m.compute));
-        return false;
-    }
     for (int32_t v = 0; v < m.walk.view_count; v++)
         if (!um_kwalk_fits(m.walk.view[v], why, why_size)) return false;
     if ((m.walk.view_count + 1) * (m.walk.rank + 1) + 12 <= UM_K_MAX_SCALARS) return true;

@@ -87,18 +87,10 @@ typedef struct parts {
     um_val high, low;
 } parts;
 
-static um_val product(um_kernel *k, um_val a, um_val b, um_val *lost)
-{
-    if (um_val_type(k, a).dtype == UM_F32) return um_k_product(k, a, b, lost);
-    um_val p = um_k_mul(k, a, b);
-    *lost = um_k_fma(k, a, b, um_k_neg(k, p));
-    return p;
-}
-
 static parts times(um_kernel *k, parts a, parts b)
 {
     parts p;
-    p.high = product(k, a.high, b.high, &p.low);
+    p.high = um_k_product(k, a.high, b.high, &p.low);
     um_val rest = um_k_add(k, um_k_mul(k, a.high, b.low), um_k_mul(k, a.low, b.high));
     p.low = um_k_add(k, p.low, rest);
     return p;
@@ -157,7 +149,7 @@ static parts radius_of(um_kernel *k, um_val u)
     um_val log = dtype == UM_F32 ? um_k_math(k, UM_KOP_LOG, u, 0) : um_k_log(k, u);
     um_val zero = um_kvalue_number(k, dtype, 0), lost;
     um_val square = um_k_mul(k, log, um_kvalue_number(k, dtype, -2)), r = um_k_sqrt(k, square);
-    um_val p = product(k, r, r, &lost), off = um_k_sub(k, um_k_sub(k, square, p), lost);
+    um_val p = um_k_product(k, r, r, &lost), off = um_k_sub(k, um_k_sub(k, square, p), lost);
     um_val some = um_k_gt(k, r, zero), twice = um_k_add(k, r, r);
     um_val by = um_k_select(k, some, twice, um_kvalue_number(k, dtype, 1));
     return (parts){r, um_k_select(k, some, um_k_div(k, off, by), zero)};

@@ -368,8 +368,6 @@ bool um_kreduce_supports(const um_op *op, char *why, size_t why_size)
     reduction r = reduction_of(op);
     for (int32_t v = 0; v < r.walk.view_count; v++)
         if (!um_kwalk_fits(r.walk.view[v], why, why_size)) return false;
-    for (int32_t i = 0; i < UM_PROGRAMS; i++)
-        if (r.rides[i] && !um_kprogram_supports(&r.rider[i].program, why, why_size)) return false;
     if ((r.walk.view_count + 1) * (r.walk.rank + 1) + 10 <= UM_K_MAX_SCALARS) return true;
     if (why_size > 0)
         snprintf(why, why_size, "%s: no kernel for so many inputs and axes", um_op_name(op->id));

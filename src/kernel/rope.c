@@ -37,24 +37,6 @@ static um_val position_of(const rope *r)
     return um_k_add(k, first, um_k_convert(k, UM_I64, row));
 }
 
-/* a b, and what its rounding lost. */
-static um_val product_of(const rope *r, um_val a, um_val b, um_val *lost)
-{
-    um_kernel *k = r->k;
-    if (r->compute == UM_F32) return um_k_product(k, a, b, lost);
-    um_val part[2] = {a, b}, high[2], low[2], p = um_k_mul(k, a, b);
-    for (int32_t i = 0; i < 2; i++) { /* halves of the digits, so that products are exact */
-        um_val c = um_k_mul(k, part[i], um_kvalue_number(k, UM_F64, 0x1p27 + 1));
-        high[i] = um_k_sub(k, c, um_k_sub(k, c, part[i]));
-        low[i] = um_k_sub(k, part[i], high[i]);
-    }
-    um_val rest = um_k_sub(k, um_k_mul(k, high[0], high[1]), p);
-    rest = um_k_add(k, rest, um_k_mul(k, high[0], low[1]));
-    rest = um_k_add(k, rest, um_k_mul(k, low[0], high[1]));
-    *lost = um_k_add(k, rest, um_k_mul(k, low[0], low[1]));
-    return p;
-}
-
 /* theta^(-pair / pairs), of -log(theta) in two parts. */
 static um_val frequency_of(const rope *r, um_val pair)
 {
@@ -65,14 +47,12 @@ static um_val frequency_of(const rope *r, um_val pair)
     um_val factor = um_klaunch_real(k, r->launch, "log_theta", r->compute, high);
     um_val rest = um_klaunch_real(k, r->launch, "log_theta_rest", r->compute, low);
     um_val i = um_k_convert(k, r->compute, pair), n = um_k_convert(k, r->compute, r->pairs);
-    um_val ratio = um_k_div(k, i, n), lost, back = product_of(r, ratio, n, &lost);
+    um_val ratio = um_k_div(k, i, n), lost, back = um_k_product(k, ratio, n, &lost);
     um_val ratio_low = um_k_div(k, um_k_sub(k, um_k_sub(k, i, back), lost), n);
-    um_val x = product_of(r, ratio, factor, &lost);
+    um_val x = um_k_product(k, ratio, factor, &lost);
     lost = um_k_add(k, lost, um_k_mul(k, ratio, rest));
     lost = um_k_add(k, lost, um_k_mul(k, ratio_low, factor));
-    if (r->compute == UM_F32) return um_k_exp_of_sum(k, x, lost);
-    um_val e = um_k_exp(k, x);
-    return um_k_add(k, e, um_k_mul(k, e, lost));
+    return um_k_exp_of_sum(k, x, lost);
 }
 
 /* Of the position times the frequency. */
@@ -81,7 +61,7 @@ static void turn_of(const rope *r, um_val frequency, um_val *cosine, um_val *sin
     um_kernel *k = r->k;
     um_val position = position_of(r), high = um_k_convert(k, r->compute, position), low;
     um_val rest = um_k_sub(k, position, um_k_convert(k, UM_I64, high));
-    um_val angle = product_of(r, high, frequency, &low);
+    um_val angle = um_k_product(k, high, frequency, &low);
     low = um_k_add(k, low, um_k_mul(k, um_k_convert(k, r->compute, rest), frequency));
     um_val c = um_k_cos(k, angle), s = um_k_sin(k, angle);
     *cosine = um_k_sub(k, c, um_k_mul(k, s, low));

@@ -223,21 +223,14 @@ static um_val f_leaky_relu(um_kernel *k, um_val x, um_val slope)
     return um_k_select(k, um_k_ge(k, x, num(k, x, 0)), x, um_k_mul(k, slope, x));
 }
 
-/* The upper 12 bits of an f32: their square is exact. */
-static um_val head_of(um_kernel *k, um_val a)
-{
-    um_val bits = um_k_bitcast(k, UM_U32, 1, a);
-    return um_k_bitcast(k, UM_F32, 1, um_k_and(k, bits, um_k_u32(k, 0xfffff000)));
-}
-
-/* x times the normal distribution's integral up to x, of f32. The tail beyond a = |x| is h h times
- * a ratio, h being e^(-a^2/4): a^2 is taken in two parts, so that it keeps its relative precision.
- */
+/* x times the normal distribution's integral up to x. The tail beyond a = |x| is h h times a ratio,
+ * h being e^(-a^2/4): a^2 is taken in two parts, so that it keeps its relative precision. */
 static um_val f_gelu(um_kernel *k, um_val x)
 {
-    um_val a = um_k_min(k, um_k_abs(k, x), num(k, x, 14.5)), head = head_of(k, a);
-    um_val rest = um_k_mul(k, um_k_sub(k, a, head), um_k_add(k, a, head));
-    um_val h = um_k_exp_of_sum(k, times(k, um_k_mul(k, head, head), -0.25), times(k, rest, -0.25));
+    bool wide = um_val_type(k, x).dtype == UM_F64;
+    um_val a = um_k_min(k, um_k_abs(k, x), num(k, x, wide ? 38.6 : 14.5)), low;
+    um_val square = um_k_product(k, a, a, &low);
+    um_val h = um_k_exp_of_sum(k, times(k, square, -0.25), times(k, low, -0.25));
     um_val tail = um_k_mul(k, h, um_k_normal_tail(k, a));
     um_val negative = um_k_mul(k, um_k_mul(k, um_k_neg(k, a), tail), h);
     um_val kept = um_k_sub(k, num(k, x, 1), um_k_mul(k, tail, h));
@@ -245,18 +238,22 @@ static um_val f_gelu(um_kernel *k, um_val x)
     return um_k_select(k, um_k_ne(k, x, x), x, y);
 }
 
-/* x sigmoid(2u), 2u = a (c + d a^2), of f32, a = |x|; with what is rounded off on the way, and h as
- * in f_silu. */
+/* x sigmoid(2u), 2u = a (c + d a^2), a = |x|; with what is rounded off on the way, and h as in
+ * f_silu. */
 static um_val f_gelu_tanh(um_kernel *k, um_val x)
 {
-    const double c = 0x1.9884533d43651p+0, d = 0x1.2444f2a4d8b4bp-4;
-    um_val a = um_k_min(k, um_k_abs(k, x), num(k, x, 11.2)), square_low, part_low, u_low;
-    um_val square = um_k_mul(k, a, a), by = num(k, x, d), high = num(k, x, c);
-    um_k_product(k, a, a, &square_low);
+    bool wide = um_val_type(k, x).dtype == UM_F64;
+    const double c = 0x1.9884533d43651p+0,
+                 d = 0x1.2444f2a4d8b4bp-4; /* and what f64 lacks of them: */
+    const double c_low = wide ? -0x1.cbc0d30ebfd15p-54 : c - (double)(float)c;
+    const double d_low = wide ? -0x1.6c843a29d1c70p-61 : d - (double)(float)d;
+    um_val a = um_k_min(k, um_k_abs(k, x), num(k, x, wide ? 21.6 : 11.2));
+    um_val by = num(k, x, d), high = num(k, x, c), square_low, part_low, u_low;
+    um_val square = um_k_product(k, a, a, &square_low);
     um_val part = um_k_product(k, by, square, &part_low);
     part_low = um_k_add(k, part_low, um_k_mul(k, by, square_low));
-    part_low = um_k_add(k, part_low, times(k, square, d - (double)(float)d));
-    part_low = plus(k, part_low, c - (double)(float)c);
+    part_low = um_k_add(k, part_low, times(k, square, d_low));
+    part_low = plus(k, part_low, c_low);
     um_val sum = um_k_add(k, high, part), back = um_k_sub(k, sum, high);
     um_val lost = um_k_add(k, um_k_sub(k, high, um_k_sub(k, sum, back)), um_k_sub(k, part, back));
     um_val u = um_k_product(k, a, sum, &u_low);
@@ -619,10 +616,4 @@ static um_val map_int(um_kernel *k, um_op_id op, const um_val *x, double a)
 um_val um_kvalue_map(um_kernel *k, um_op_id op, const um_val *x, double a)
 {
     return um_dtype_is_float(dtype_of(k, x[0])) ? map_float(k, op, x, a) : map_int(k, op, x, a);
-}
-
-bool um_kvalue_supports(um_op_id op, um_dtype dtype)
-{
-    bool wants_erfc = op == UM_OP_GELU || op == UM_OP_GELU_TANH; /* in f32 so far */
-    return !(wants_erfc && dtype == UM_F64);
 }
