@@ -59,7 +59,7 @@ by_text() {
 }
 run_batches() {
     rm -f out.*
-    export COMMAND
+    export COMMAND PROCESSOR
     xargs -n "$1" -P "$cores" sh -c "{ $2; } >out.\$\$ 2>&1" sh <names || {
         cat out.*
         fail "${COMMAND:-$2}"
@@ -223,6 +223,23 @@ slow_spirv_kernel() {
     else
         skip 'no llvm-spirv-14 here'
     fi
+    if ! have ocloc; then
+        skip 'no ocloc here (Debian: intel-opencl-icd)'
+        return 0
+    fi
+    for processor in dg2 pvc tgllp; do
+        choose 50
+        # shellcheck disable=SC2016 # the inner shell's dollars
+        PROCESSOR=$processor run_batches 8 'for f; do
+            if ocloc compile -spirv_input -file "$f" -device $PROCESSOR -output_no_suffix \
+                -output "$f.bin" >log.$$ 2>&1 && [ -s "$f.bin" ]; then echo good 1
+            elif grep -q "Double type is not supported" log.$$; then echo without_f64 1
+            else cat log.$$; exit 1; fi; done'
+        without=$(sum without_f64)
+        chosen=$((chosen - without))
+        passed "$(sum good)" "ocloc $processor"
+        [ "$without" = 0 ] || echo "$target: $processor has no f64: $without kernels refused"
+    done
 }
 
 verb=$(echo "$target" | tr - _)

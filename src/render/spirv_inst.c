@@ -11,6 +11,8 @@ enum {
     SCOPE_WORKGROUP = 2,
     SCOPE_SUBGROUP = 3,
     OP_COPY = 83,
+    OP_LOGICAL_NOT_EQUAL = 165,
+    OP_LOGICAL_NOT = 168,
     OP_SELECT = 169,
     OP_SELECTION_MERGE = 247,
     OP_BRANCH_CONDITIONAL = 250
@@ -291,6 +293,10 @@ static uint32_t from_table(um_spirv *s, um_val v, um_dtype operands, um_dtype re
              words[7] = {um_spirv_type(s, result), id, s->ext_set, number & (EXT - 1)};
     if (opcode) {
         memcpy(words + 2, a, arity * sizeof *a);
+        if (opcode == OP_LOGICAL_NOT && s->is_kernel) { /* IGC 1.0.12504 dies of some of them */
+            opcode = OP_LOGICAL_NOT_EQUAL;
+            words[2 + arity++] = um_spirv_constant(s, UM_BOOL, 1);
+        }
         um_spirv_put(&s->body, opcode, 2 + (int32_t)arity, words);
         if (!s->is_kernel && opcode >= 127 && opcode <= 136 &&
             um_dtype_get_kind(operands) == UM_KIND_FLOAT)
