@@ -3,103 +3,10 @@
  * with constants of few bits (of ln 2, pi / 2) are exact, so that nothing depends on fused
  * rounding. test/test_math.c watches the worst errors. */
 #include "ir/math.h"
+#include "ir/math_verbs.h"
 
 #include <math.h>
 #include <stdio.h>
-
-/* ---- verbs ---------------------------------------------------------------------------------- */
-
-#define ADD(a, b)       um_k_add(k, (a), (b))
-#define SUB(a, b)       um_k_sub(k, (a), (b))
-#define MUL(a, b)       um_k_mul(k, (a), (b))
-#define DIV(a, b)       um_k_div(k, (a), (b))
-#define FMA(a, b, c)    um_k_fma(k, (a), (b), (c))
-#define SELECT(c, a, b) um_k_select(k, (c), (a), (b))
-#define NUM(value)      number(k, x, (value))
-#define WORD(bits)      word(k, x, (bits))
-/* Of f32, and of f64. */
-#define OF(narrow, wide) NUM(is_wide(k, x) ? (wide) : (narrow))
-
-/* A constant of as many lanes as `like` has. */
-static um_val constant(um_kernel *k, um_val like, um_dtype dtype, uint64_t bits)
-{
-    um_ktype type = {(uint8_t)dtype, like < k->inst_count ? um_val_type(k, like).lanes : 1};
-    return um_kernel_append(k, &(um_kinst){.op = UM_KOP_CONST, .type = type, .imm = bits});
-}
-
-static bool is_wide(const um_kernel *k, um_val x)
-{
-    return x < k->inst_count && um_val_type(k, x).dtype == UM_F64;
-}
-
-/* Of f64 where `like` is, else of f32. */
-static um_val number(um_kernel *k, um_val like, double value)
-{
-    uint64_t bits = 0;
-    um_dtype dtype = is_wide(k, like) ? UM_F64 : UM_F32;
-    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    return constant(k, like, dtype, bits);
-}
-
-static um_val word(um_kernel *k, um_val like, uint32_t bits)
-{
-    return constant(k, like, UM_U32, bits);
-}
-
-static int32_t lanes_of(const um_kernel *k, um_val v) { return um_val_type(k, v).lanes; }
-
-/* Of f64 the upper word: what has it there has one lane. */
-static um_val to_bits(um_kernel *k, um_val x)
-{
-    if (is_wide(k, x)) return um_k_extract(k, um_k_bitcast(k, UM_U32, 2, x), 1);
-    return um_k_bitcast(k, UM_U32, lanes_of(k, x), x);
-}
-static um_val from_bits(um_kernel *k, um_val x)
-{
-    return um_k_bitcast(k, UM_F32, lanes_of(k, x), x);
-}
-
-/* x with other upper bits; below them are `low`, or zeros. */
-static um_val with_bits(um_kernel *k, um_val x, um_val bits, bool keeps_low)
-{
-    if (!is_wide(k, x)) return from_bits(k, bits);
-    um_val low = um_k_u32(k, 0);
-    if (keeps_low) low = um_k_extract(k, um_k_bitcast(k, UM_U32, 2, x), 0);
-    return um_k_bitcast(k, UM_F64, 1, um_k_vector(k, 2, (um_val[]){low, bits}));
-}
-
-/* c[0] t^(n-1) + ... + c[n-1] */
-static um_val polynomial(um_kernel *k, um_val t, int32_t n, const double *c)
-{
-    um_val sum = number(k, t, c[0]);
-    for (int32_t i = 1; i < n; i++) sum = FMA(sum, t, number(k, t, c[i]));
-    return sum;
-}
-#define POLY(t, ...)                                                                               \
-    polynomial(k, (t), (int32_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),                \
-               (const double[]){__VA_ARGS__})
-
-/* x kept between low and high; NaN stays NaN. */
-static um_val limit(um_kernel *k, um_val x, double low, double high)
-{
-    x = SELECT(um_k_gt(k, x, NUM(high)), NUM(high), x);
-    return SELECT(um_k_lt(k, x, NUM(low)), NUM(low), x);
-}
-
-static um_val copysign_of(um_kernel *k, um_val x, um_val sign)
-{
-    um_val magnitude = um_k_and(k, to_bits(k, x), WORD(0x7fffffff));
-    um_val top = um_k_and(k, to_bits(k, sign), WORD(0x80000000));
-    return with_bits(k, x, um_k_or(k, magnitude, top), true);
-}
-
-/* The upper 12 bits of the significand, or 21 of f64, so that products of two are exact. */
-static um_val head_of(um_kernel *k, um_val x)
-{
-    um_val bits = to_bits(k, x);
-    if (!is_wide(k, x)) bits = um_k_and(k, bits, WORD(0xfffff000));
-    return with_bits(k, x, bits, false);
-}
 
 um_val um_k_product(um_kernel *k, um_val a, um_val b, um_val *lost)
 {
