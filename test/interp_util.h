@@ -36,11 +36,12 @@ static inline um_status run_and_release(um_kernel *k, uint32_t groups, uint32_t 
     return status;
 }
 
+static uint64_t random_state = 1; /* whoever sets it begins a sequence of his own */
+
 static inline uint32_t random_u32(void)
 {
-    static uint64_t state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 32);
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 32);
 }
 
 #endif

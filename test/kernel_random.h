@@ -3,11 +3,15 @@
 #define UM_TEST_KERNEL_RANDOM_H
 
 #include "interp_util.h"
+#include "ir/math.h"
 
 enum { GROUP = 24, GROUPS = 2, OWN = 8, READ = 64, DTYPES = 8, POOL = 24 };
 
-static const um_dtype dtypes[DTYPES] = {UM_F32, UM_U32, UM_I32, UM_BOOL,
-                                        UM_F16, UM_F64, UM_I64, UM_U64};
+static um_dtype dtypes[DTYPES] = {UM_F32, UM_U32, UM_I32, UM_BOOL, UM_F16, UM_F64, UM_I64, UM_U64};
+
+/* Only what has one result on all targets: no functions that are a target's own, no choice between
+ * operands, no bits of a NaN, no value of an invocation that is not there. */
+static bool random_exact;
 
 /* The values in sight, by dtype and the logarithm of the lanes. */
 typedef struct maker {
@@ -64,6 +68,9 @@ static uint32_t types_of(um_dtype dtype)
 static bool takes(um_kop op, um_dtype dtype)
 {
     bool narrow = op == UM_KOP_MUL_HIGH || op == UM_KOP_POPCOUNT || op == UM_KOP_CLZ;
+    bool loose = op == UM_KOP_MIN || op == UM_KOP_MAX || op == UM_KOP_RSQRT ||
+                 (um_kop_is_math(op) && dtype != UM_F32);
+    if (random_exact && loose && um_dtype_is_float(dtype)) return false;
     if (op == UM_KOP_DOT4_I8) return dtype == UM_I32;
     if (op == UM_KOP_DOT4_U8) return dtype == UM_U32;
     if (narrow) return dtype == UM_I32 || dtype == UM_U32;
@@ -92,6 +99,13 @@ static inline void make_row(maker *m)
     keep(m, row->rule == UM_KRULE_BOOL ? 3 : d, l, um_kernel_append(m->k, &inst));
 }
 
+static um_val float_bits(maker *m, um_val a, int32_t l)
+{
+    um_val bits = um_k_bitcast(m->k, UM_U32, 1 << l, a);
+    if (!random_exact) return bits;
+    return um_k_select(m->k, um_k_eq(m->k, a, a), bits, um_k_splat(m->k, 1 << l, pick(m, 1, 0)));
+}
+
 static inline void make_lanes(maker *m)
 {
     int32_t d = pick_dtype(), to = pick_dtype(), l = (int32_t)below(3);
@@ -100,7 +114,7 @@ static inline void make_lanes(maker *m)
     case 0: keep(m, to, l, um_k_convert(m->k, dtypes[to], pick(m, d, l))); break;
     case 1: keep(m, d, 0, um_k_extract(m->k, pick(m, d, 2), below(4))); break;
     case 2: keep(m, d, 1, um_k_splat(m->k, 2, pick(m, d, 0))); break;
-    case 3: keep(m, 1, l, um_k_bitcast(m->k, UM_U32, 1 << l, pick(m, 0, l))); break;
+    case 3: keep(m, 1, l, float_bits(m, pick(m, 0, l), l)); break;
     default:
         for (int32_t i = 0; i < 4; i++) item[i] = pick(m, d, 0);
         keep(m, d, 2, um_k_vector(m->k, 4, item));
@@ -137,12 +151,31 @@ static inline void make_memory(maker *m)
     }
 }
 
+/* From another lane; a itself where there is none. */
+static um_val shifted(maker *m, um_val a)
+{
+    um_kernel *k = m->k;
+    um_kop op = UM_KOP_SUBGROUP_SHUFFLE_UP + (um_kop)below(2);
+    uint32_t by = below(9);
+    um_val other = um_k_subgroup_shift(k, op, a, by), far = um_k_u32(k, by);
+    if (!random_exact) return other;
+    um_val lane = um_k_builtin(k, UM_KOP_SUBGROUP_LANE, 0), there = um_k_ge(k, lane, far);
+    if (op == UM_KOP_SUBGROUP_SHUFFLE_DOWN) {
+        um_val size = um_k_builtin(k, UM_KOP_SUBGROUP_SIZE, 0);
+        um_val i = um_k_add(k, um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), far);
+        there = um_k_and(k, um_k_lt(k, um_k_add(k, lane, far), size),
+                         um_k_lt(k, i, um_k_u32(k, GROUP)));
+    }
+    return um_k_select(k, there, other, a);
+}
+
 /* Of flow that the work-group shares. */
 static inline void make_together(maker *m)
 {
     um_kernel *k = m->k;
     int32_t d = pick_dtype(), operation = UM_K_ADD + (int32_t)below(4);
     if (dtypes[d] == UM_BOOL) d = 1;
+    if (random_exact && um_dtype_is_float(dtypes[d])) operation = UM_K_ADD + operation % 2;
     um_val a = pick(m, d, 0), last = um_k_u32(k, GROUP - 1);
     uint32_t form = below(m->uses_subgroups ? 8 : 4);
     switch (form) {
@@ -157,9 +190,7 @@ static inline void make_together(maker *m)
     case 4: keep(m, d, 0, um_k_subgroup_reduce(k, operation, a)); break;
     case 5: keep(m, d, 0, um_k_subgroup_scan(k, operation, below(2), a)); break;
     case 6: keep(m, 1, 2, um_k_subgroup_ballot(k, pick(m, 3, 0))); break;
-    default:
-        keep(m, d, 0,
-             um_k_subgroup_shift(k, UM_KOP_SUBGROUP_SHUFFLE_UP + (um_kop)below(2), a, below(9)));
+    default: keep(m, d, 0, shifted(m, a));
     }
 }
 
@@ -291,7 +322,10 @@ static inline um_kernel *make_kernel(bool wild, bool *uses_subgroups)
 static uint64_t run_limit = 20000;
 typedef uint32_t output[GROUPS * GROUP * OWN];
 
-static inline um_status run(const um_kernel *k, uint32_t subgroup_size, output out)
+typedef um_status (*run_fn)(void *user, const um_kernel *k, const um_kernel_run *what);
+
+static inline um_status run_by(run_fn how, void *user, const um_kernel *k, uint32_t subgroup_size,
+                               output out)
 {
     static _Alignas(16) float in[READ];
     static _Alignas(16) output memory;
@@ -303,9 +337,20 @@ static inline um_status run(const um_kernel *k, uint32_t subgroup_size, output o
                           .buffers = buffers,
                           .buffer_count = 2,
                           .step_limit = run_limit};
-    um_status status = um_kernel_interpret(k, &what);
+    um_status status = how(user, k, &what);
     memcpy(out, memory, sizeof memory);
     return status;
+}
+
+static inline um_status by_interpreter(void *user, const um_kernel *k, const um_kernel_run *what)
+{
+    (void)user;
+    return um_kernel_interpret(k, what);
+}
+
+static inline um_status run(const um_kernel *k, uint32_t subgroup_size, output out)
+{
+    return run_by(by_interpreter, NULL, k, subgroup_size, out);
 }
 
 #endif

@@ -2,8 +2,8 @@
  * them: the same bits, where floats are concerned within a few ulp. Skipped where there is no such
  * device. A few kernels of each family; with an argument, every op and dtype. */
 #include "check/inside.h"
-#include "ir/math.h"
 #include "kernel/library.h"
+#include "kernel_random.h"
 #include "opencl_run.h"
 #include "render/render.h"
 
@@ -68,7 +68,7 @@ static void fill_input(const um_sample *sample, int32_t input, um_rng *rng)
  */
 
 /* The kernel as the renderer gets it, on either; false: it failed, which is said. */
-static bool run_kernel(const um_kernel *kernel, const um_kernel_run *run, bool opencl)
+static bool run_lowered(const um_kernel *kernel, const um_kernel_run *run, bool opencl)
 {
     um_klacks lacks = um_text_lacks(UM_TARGET_OPENCL, 0, 0);
     um_kernel *lowered;
@@ -105,7 +105,7 @@ static bool run_plan(const um_kplan *plan, char *scratch, bool opencl)
             char *data = b->scratch ? scratch + b->begin : (char *)(uintptr_t)b->begin;
             buffers[i] = (um_kernel_buffer){data, (b->size_bytes + 3) / 4 * 4};
         }
-        good = run_kernel(launch->kernel, &run, opencl);
+        good = run_lowered(launch->kernel, &run, opencl);
     }
     return good;
 }
@@ -252,6 +252,44 @@ static void test_all(void)
         for (um_dtype dtype = 1; dtype <= UM_BOOL; dtype++) try_op(id, dtype);
 }
 
+/* ---- kernels made at random -------------------------------------------------------------------
+ */
+
+static int32_t random_count = 8;
+
+static um_status by_opencl(void *user, const um_kernel *k, const um_kernel_run *what)
+{
+    um_text text = {0};
+    (void)user;
+    um_status status = um_render_text(k, UM_TARGET_OPENCL, &text);
+    if (status == UM_OK && !opencl_run(text.data, "um_t", k->group_size, what))
+        status = UM_FAIL(UM_DEVICE_ERROR, "OpenCL does not run it");
+    um_text_release(&text);
+    return status;
+}
+
+static void test_random(void)
+{
+    um_klacks lacks = um_text_lacks(UM_TARGET_OPENCL, 0, 0);
+    random_exact = true;
+    run_limit = 10000000;
+    if (!f64_here) dtypes[5] = UM_F16;
+    for (int32_t n = 0; n < random_count; n++) {
+        output want, got;
+        bool uses_subgroups;
+        um_kernel *lowered = NULL;
+        random_state = (uint64_t)n + 1;
+        um_kernel *k = make_kernel(false, &uses_subgroups);
+        CHECK_OK(um_kernel_lower(k, &lacks, &lowered));
+        CHECK_OK(run(lowered, 1, want));
+        CHECK_OK(run_by(by_opencl, NULL, lowered, 1, got));
+        CHECK_MSG(memcmp(want, got, sizeof want) == 0, "kernel %d", (int)n);
+        um_kernel_release(lowered);
+        um_kernel_release(k);
+    }
+    printf("     %d random kernels\n", (int)random_count);
+}
+
 int main(int argc, char **argv)
 {
     const char *why;
@@ -265,6 +303,8 @@ int main(int argc, char **argv)
         TEST(test_all);
     else
         TEST(test_few);
+    if (argc > 1) random_count = 400;
+    TEST(test_random);
     printf("     %d the same bits, %d within %lld ulp, %d wrong; %d skipped for want of f64\n",
            all.agree, all.near, (long long)all.worst_ulp, all.wrong, all.skipped);
     opencl_close();

@@ -4,7 +4,10 @@
 #include "kernel/library.h"
 #include "test/shim/modules.h"
 
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 struct um_backend_device {
     int32_t number; /* of shim_backends */
@@ -34,11 +37,29 @@ _Atomic int64_t shim_launches, shim_uncollected;
  */
 
 um_target shim_target(int32_t device) { return rows[device].target; }
+uint32_t shim_subgroup(int32_t device) { return rows[device].subgroup_size; }
 
 um_status shim_lower(int32_t device, const um_kernel *k, um_kernel **out)
 {
     um_klacks lacks = um_text_lacks(rows[device].target, 0, rows[device].subgroup_size);
     return um_kernel_lower(k, &lacks, out);
+}
+
+static _Thread_local const char *running; /* the kernel, for whoever crashes in it */
+
+static void crash(int number)
+{
+    const char *words[] = {"shim: a signal (", number == SIGILL ? "a trap" : "a fault",
+                           ") in kernel ", running ? running : "none", "\n"};
+    for (size_t i = 0; i < UM_COUNT_OF(words); i++)
+        if (write(STDERR_FILENO, words[i], strlen(words[i])) < 0) break;
+    _Exit(1);
+}
+
+void shim_catch_crashes(void)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+    for (size_t i = 0; i < UM_COUNT_OF(numbers); i++) signal(numbers[i], crash);
 }
 
 um_status shim_run(int32_t device, const um_kernel *lowered, const um_kernel_run *run)
@@ -57,24 +78,12 @@ um_status shim_run(int32_t device, const um_kernel *lowered, const um_kernel_run
         .kernel = text->kernel, .words = words, .subgroup_size = rows[device].subgroup_size};
     memcpy(desc.group_size, lowered->group_size, sizeof desc.group_size);
     memcpy(desc.group_count, run->group_count, sizeof desc.group_count);
+    running = text->name;
     const char *wrong = shim_launch(&desc);
+    running = NULL;
     if (wrong) return UM_FAIL(UM_INVALID_ARGUMENT, "shim: %s: %s", text->name, wrong);
     shim_launches++;
     return UM_OK;
-}
-
-/* Keeps the texts of the op's kernels. */
-static um_status collect(int32_t device, const um_kplan *plan)
-{
-    um_status status = UM_OK;
-    for (int32_t i = 0; i < plan->launch_count && status == UM_OK; i++) {
-        um_kernel *lowered;
-        const shim_text *text;
-        status = shim_lower(device, plan->launch[i].kernel, &lowered);
-        if (status == UM_OK) status = shim_text_of(lowered, rows[device].target, &text);
-        um_kernel_release(lowered);
-    }
-    return status;
 }
 
 static bool has_f64(const um_kplan *plan)
@@ -83,6 +92,22 @@ static bool has_f64(const um_kplan *plan)
         for (int64_t i = 1; i < plan->launch[n].kernel->inst_count; i++)
             if (plan->launch[n].kernel->inst[i].type.dtype == UM_F64) return true;
     return false;
+}
+
+/* Keeps the texts of the op's kernels, of all devices that run it. */
+static um_status collect(const um_kplan *plan)
+{
+    um_status status = UM_OK;
+    for (int32_t n = 0; n < plan->launch_count; n++)
+        for (int32_t device = 0; device < SHIM_DEVICES && status == UM_OK; device++) {
+            um_kernel *lowered;
+            const shim_text *text;
+            if (rows[device].target == UM_TARGET_METAL && has_f64(plan)) continue;
+            status = shim_lower(device, plan->launch[n].kernel, &lowered);
+            if (status == UM_OK) status = shim_text_of(lowered, rows[device].target, &text);
+            um_kernel_release(lowered);
+        }
+    return status;
 }
 
 /* With something to write; other ops are not enqueued. */
@@ -251,7 +276,7 @@ static um_status shim_enqueue(um_backend_stream *stream, const um_op *op)
     if (status == UM_OK) {
         um_error before = *um_last_error();
         bool collects = shim_collects;
-        if ((collects ? collect : run_plan)(stream->device, &plan) != UM_OK) {
+        if ((collects ? collect(&plan) : run_plan(stream->device, &plan)) != UM_OK) {
             if (collects) fprintf(stderr, "%s: %s\n", um_op_name(op->id), um_last_error()->message);
             shim_uncollected += collects;
             um_fail_tag(rows[stream->device].name, um_op_name(op->id));

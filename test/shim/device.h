@@ -12,12 +12,16 @@
 enum { SHIM_DEVICES = 3 };
 extern const um_backend *const shim_backends[SHIM_DEVICES];
 
-/* While it is set an op is not run: the texts of its kernels are kept. */
+/* While it is set an op is not run: the texts of its kernels are kept, those of all devices. */
 extern bool shim_collects;
 /* Launches that went well; ops whose texts could not be made. */
 extern _Atomic int64_t shim_launches, shim_uncollected;
 
+/* Makes one that a kernel causes say which. */
+void shim_catch_crashes(void);
+
 um_target shim_target(int32_t device);
+uint32_t shim_subgroup(int32_t device); /* invocations of a subgroup */
 /* The kernel as the device's renderer gets it. */
 um_status shim_lower(int32_t device, const um_kernel *k, um_kernel **out);
 /* Runs the text of such a kernel; its subgroup size is the device's. */

@@ -112,26 +112,45 @@ typedef struct module {
     bool there;
 } module;
 
-static void put_text(um_text *out, const shim_text *t, int32_t number)
+/* What a text begins with, up to the first blank line, is the same in most: said once. */
+static size_t head_size(const shim_text *t)
 {
-    static const char word[] = "\n    alignas(16) threadgroup ";
-    um_text_print(out, "#define um_kernel um_kernel%d\nnamespace n%d {\n#line 1 \"%s\"\n",
-                  (int)number, (int)number, t->name);
-    const char *from = t->text;
-    for (const char *at; (at = strstr(from, word)); from = at + sizeof word - 1) {
-        um_text_put(out, from, at - from);
-        um_text_print(out, "\n    alignas(16) SHIM_THREADGROUP ");
-    }
-    um_text_put(out, from, strlen(from));
-    um_text_print(out, "static void shim_run(const shim_word *w)\n{\n    um_kernel(");
+    const char *end = strstr(t->text, "\n\n");
+    return end ? (size_t)(end + 1 - t->text) : 0;
+}
+
+static bool same_head(const shim_text *a, const shim_text *b)
+{
+    return head_size(a) == head_size(b) && memcmp(a->text, b->text, head_size(a)) == 0;
+}
+
+static void put_call(um_text *out, const shim_text *t)
+{
     const char *comma = "";
     int32_t words = t->buffers + (t->is_metal ? 0 : t->scalars);
+    um_text_print(out, "static void shim_run(const shim_word *w)\n{\n    um_kernel(");
     for (int32_t i = 0; i < words; i++, comma = ", ")
         um_text_print(out, "%sshim_arg{w[%d]}", comma, (int)i);
     if (t->is_metal && t->scalars)
         um_text_print(out, "%sshim_scalars<um_kernel_scalars>(w + %d)", comma, (int)t->buffers);
     if (t->is_metal) um_text_print(out, "%sSHIM_BUILTINS", words + t->scalars > 0 ? ", " : "");
-    um_text_print(out, ");\n}\n}\n#undef um_kernel\n");
+    um_text_print(out, ");\n}\n");
+}
+
+static void put_text(um_text *out, const shim_text *t, int32_t head, int32_t number)
+{
+    static const char word[] = "\n    alignas(16) threadgroup ";
+    um_text_print(out, "#define um_kernel um_kernel%d\nnamespace n%d {\nusing namespace h%d;\n",
+                  (int)number, (int)number, (int)head);
+    um_text_print(out, "#line 1 \"%s\"", t->name);
+    const char *from = t->text + head_size(t);
+    for (const char *at; (at = strstr(from, word)); from = at + sizeof word - 1) {
+        um_text_put(out, from, (size_t)(at - from));
+        um_text_print(out, "\n    alignas(16) SHIM_THREADGROUP ");
+    }
+    um_text_put(out, from, strlen(from));
+    put_call(out, t);
+    um_text_print(out, "}\n#undef um_kernel\n");
 }
 
 static um_status module_write(module *m)
@@ -139,7 +158,16 @@ static um_status module_write(module *m)
     um_text *out = &m->source;
     bool is_metal = m->text[0]->is_metal;
     um_text_print(out, "#include \"%s\"\n", is_metal ? "metal_stdlib" : "cuda.hpp");
-    for (int32_t i = 0; i < m->count; i++) put_text(out, m->text[i], i);
+    for (int32_t i = 0, head = 0; i < m->count; i++) {
+        const shim_text *t = m->text[i];
+        if (i == 0 || !same_head(t, m->text[i - 1])) {
+            head = i;
+            um_text_print(out, "namespace h%d {\n", (int)head);
+            um_text_put(out, t->text, head_size(t));
+            um_text_print(out, "}\n");
+        }
+        put_text(out, t, head, i);
+    }
     um_text_print(out, "extern \"C\" const shim_kernel shim_kernels[%d] = {", (int)m->count);
     for (int32_t i = 0; i < m->count; i++) um_text_print(out, "n%d::shim_run, ", (int)i);
     um_text_print(out, "};\n");
