@@ -16,7 +16,8 @@ um_val um_kattention_real(const um_kattention *a, double value)
 
 um_mem um_kattention_var(const um_kattention *a, const char *name, um_val value)
 {
-    um_mem var = um_k_var(a->k, name, um_val_type(a->k, value).dtype, 1);
+    um_ktype type = um_val_type(a->k, value);
+    um_mem var = um_k_var(a->k, name, type.dtype, type.lanes);
     um_k_set(a->k, var, value);
     return var;
 }
@@ -79,6 +80,8 @@ um_status um_kattention_begin(um_kattention *a, const char *name, int64_t groups
     const um_attention_desc *attrs = &op->attrs.attention;
     um_klaunch *launch = a->launch = &a->plan->launch[a->plan->launch_count++];
     double scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)q->shape[3]);
+    a->in_fours = false;
+    memset(a->view, 0, sizeof a->view);
     UM_TRY(
         um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {size}}, &launch->kernel));
     um_kernel *k = a->k = launch->kernel;
@@ -297,11 +300,11 @@ um_val um_kattention_finish(const um_kattention *a, um_val dot, um_val *slope)
     return um_k_mul(k, softcap, t);
 }
 
-um_val um_kattention_score(const um_kattention *a, const um_kquery *q, um_val j, um_val *slope)
+um_val um_kattention_score(const um_kattention *a, const um_kquery *q, um_val j)
 {
     um_val q_place[4] = {q->b, q->h, q->i, 0}, k_place[4] = {q->b, q->kv_head, j, 0};
     um_val dot = um_kattention_dot(a, A_Q, q_place, A_K, k_place, a->d, "qk");
-    return um_kattention_finish(a, dot, slope);
+    return um_kattention_finish(a, dot, NULL);
 }
 
 um_val um_kattention_shift(const um_kattention *a, um_val top)

@@ -55,9 +55,9 @@ um_val um_kattention_dot(const um_kattention *a, int32_t x, const um_val *x_plac
                          const um_val *y_place, um_val n, const char *tag);
 /* The bias of the query and key j, 0 where there is none; *seen also of what it masks. */
 um_val um_kattention_bias(const um_kattention *a, const um_kquery *q, um_val j, um_val *seen);
-/* The score but for the bias, of q k or one of all lanes; slope: NULL, or the softcap's. */
+/* The score but for the bias, of a sum q k, or several; slope: NULL, or the softcap's. */
 um_val um_kattention_finish(const um_kattention *a, um_val dot, um_val *slope);
-um_val um_kattention_score(const um_kattention *a, const um_kquery *q, um_val j, um_val *slope);
+um_val um_kattention_score(const um_kattention *a, const um_kquery *q, um_val j);
 um_val um_kattention_real(const um_kattention *a, double value);
 um_val um_kattention_i32(const um_kattention *a, um_val u);
 um_mem um_kattention_var(const um_kattention *a, const char *name, um_val value);
@@ -72,45 +72,49 @@ um_val um_kattention_shift(const um_kattention *a, um_val top);
  * their meetings, an invocation has 4 of the others by score_rows of its own; in what the
  * work-group makes, 4 columns, or twice 4, by sum_rows. */
 enum { UM_KTILE_GROUP = 128, UM_KTILE_COLUMNS = 64, UM_KTILE_ROWS = 8 };
-typedef struct um_kform {
-    uint32_t own, other; /* rows */
-    uint32_t wide;       /* columns, in UM_KTILE_COLUMNS: 1 or 2 */
-} um_kform;
 typedef struct um_ktile {
     um_kattention *a;
-    um_kform form;
-    bool queries; /* its own rows are */
+    bool queries;                  /* its own rows are */
+    uint32_t own, other, wide;     /* rows; columns, in UM_KTILE_COLUMNS: 1 or 2 */
+    int64_t tiles, chunks, splits; /* of rows, of columns, of the others' rows */
+    int64_t groups, column_count;
     uint32_t deep, across, score_rows, sum_rows;
     um_mem parts, weights, seen; /* shared */
     um_mem sum[UM_KTILE_ROWS],
         lost[UM_KTILE_ROWS]; /* of its columns; lost: 0 where sums are short */
-    um_val local, x, y, sum_x, sum_y;
-    um_val b, head, first,
-        column; /* of the work-group: the batch entry, head of keys, row, column */
+    um_val local, x, y, sum_x, sum_y, columns;
+    um_val b, head, first, column, split;  /* the work-group's */
+    um_val begin, end, all_begin, all_end; /* other rows that some, and that all, of its own meet */
     int32_t names;
 } um_ktile;
 
-/* Rows of a side; queries: of a head of keys. */
-int64_t um_ktile_row_count(const um_op *op, bool queries);
-/* Which form when: to make `columns` of the rows. */
-um_kform um_ktile_form(const um_kattention *a, int64_t rows, int64_t columns);
-/* terms: how many each sum has; where they are few, nothing is kept of what additions lose. */
-um_ktile um_ktile_make(um_kattention *a, um_kform form, bool queries, int64_t terms);
-/* Variables of 4 lanes, 0, one for each of score_rows; sums of view x over the tile's own rows by
- * view y over the other rows from `first` on. */
+/* Which form when, to make `columns` of each row. */
+um_ktile um_ktile_of(um_kattention *a, bool queries, int64_t columns);
+/* A kernel with views as um_kattention_declare has them; its body is in an `if`. terms: how many a
+ * sum has; where they are few, nothing is kept of what additions lose. */
+um_status um_ktile_begin(um_ktile *t, const char *name, uint32_t wanted, const um_view *out,
+                         int64_t terms);
+/* The place in the tile of the invocation's own row i: of the scores, or of the sums. */
+um_val um_ktile_own(const um_ktile *t, bool sums, uint32_t i);
+um_val um_ktile_index(const um_ktile *t, int32_t view, bool queries, um_val row, um_val column);
+/* The query of a row; where there is none, one of another that sees no key. */
+um_kquery um_ktile_query(const um_ktile *t, um_val row);
+/* A loop over the other rows, as the first of a tile; ends as loops do. */
+um_val um_ktile_each(const um_ktile *t);
+/* Variables of 4 lanes, one for each of score_rows: sums of own rows of view x by rows of view y
+ * from `first` on. */
 void um_ktile_multiply(um_ktile *t, int32_t x, int32_t y, um_val depth, um_val first,
                        um_mem scores[UM_KTILE_ROWS]);
-/* Weights of score_rows rows, 0 where not seen, and bits of what is seen: row by row of 4. */
-void um_ktile_put(const um_ktile *t, const um_val *weights, um_val seen);
-/* sum += weights by view, whose rows are the others from `first` on. What is not seen adds nothing;
- * of a tile that is not ragged, all is seen. */
-void um_ktile_blend(um_ktile *t, int32_t view, um_val first, um_val ragged);
-/* A row in a view of either side. */
-um_val um_ktile_index(const um_ktile *t, int32_t view, bool queries, um_val row, um_val column);
-/* The query of a row. */
-um_kquery um_ktile_query(const um_ktile *t, um_val row);
-/* This invocation's rows from `at` in shared memory. */
-void um_ktile_load_rows(um_kernel *k, um_mem mem, um_val at, uint32_t count, um_val *out);
+/* The scores of row i from the sums, -inf where the query does not see the key: bits in *seen,
+ * bools in *in. query: of each row, or of each lane where own rows are keys. slope: as above. */
+um_val um_ktile_score(const um_ktile *t, um_mem sum, uint32_t i, um_val first,
+                      const um_kquery *query, um_val *seen, um_val *in, um_val *slope);
+/* sum += weights, 4 of each of score_rows, which are 0 of what is not seen, by the rows of view. */
+void um_ktile_blend(um_ktile *t, const um_val *weights, um_val seen, int32_t view, um_val first);
+/* Sum c of row i. */
+um_val um_ktile_sum(const um_ktile *t, uint32_t i, uint32_t c);
+/* Four columns of the sums' row to A_OUT; at: of column 0. */
+void um_ktile_store(const um_ktile *t, uint32_t c, um_val at, um_val y);
 
 um_status um_kattention_forward_plan(const um_op *op, um_kplan *plan);
 /* attention_grad.c */

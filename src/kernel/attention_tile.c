@@ -7,6 +7,7 @@
  * whom; and little more of the caller's. */
 #include "kernel/attention.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum {
@@ -22,62 +23,170 @@ enum {
 
 /* ---- forms ---------------------------------------------------------------------------------- */
 
-int64_t um_ktile_row_count(const um_op *op, bool queries)
+/* Columns of more than one number of UM_KTILE_COLUMNS cost an invocation the rows that it can keep
+ * sums of; f64 has half of all. */
+um_ktile um_ktile_of(um_kattention *a, bool queries, int64_t columns)
 {
-    const um_view *q = &op->in[0], *key = &op->in[1];
-    return queries ? q->shape[1] / UM_MAX(key->shape[1], 1) * q->shape[2] : key->shape[2];
-}
-
-um_kform um_ktile_form(const um_kattention *a, int64_t rows, int64_t columns)
-{
-    const um_view *key = &a->op->in[1];
-    int64_t heads = key->shape[0] * key->shape[1];
+    const um_view *q = &a->op->in[0], *key = &a->op->in[1];
     bool f64 = a->compute == UM_F64, wide = columns > UM_KTILE_COLUMNS && !f64;
-    if (rows <= 8) return (um_kform){8, 64, wide ? 2 : 1};
-    if (f64) return (um_kform){32, 32, 1};
-    if (wide || heads * um_ceil_div(rows, 64) < GROUPS_FEW) return (um_kform){32, 64, wide ? 2 : 1};
-    return (um_kform){64, 32, 1};
+    int64_t heads = key->shape[0] * key->shape[1], rows = key->shape[2];
+    if (queries) rows = q->shape[1] / UM_MAX(key->shape[1], 1) * q->shape[2];
+    um_ktile t = {.a = a, .queries = queries, .own = 32, .other = 64, .splits = 1};
+    t.column_count = columns;
+    if (rows <= 8)
+        t.own = 8;
+    else if (f64)
+        t.other = 32;
+    else if (!wide && heads * um_ceil_div(rows, 64) >= GROUPS_FEW)
+        t.own = 64, t.other = 32;
+    t.wide = wide ? 2 : 1;
+    t.deep = f64 ? 8 : 16;
+    t.across = t.other / LANES;
+    t.score_rows = t.own * t.across / GROUP;
+    t.sum_rows = t.own * ACROSS / GROUP;
+    t.tiles = um_ceil_div(rows, t.own);
+    t.chunks = UM_MAX(um_ceil_div(columns, t.wide * UM_KTILE_COLUMNS), 1);
+    t.groups = heads * t.tiles * t.chunks;
+    return t;
 }
 
 static um_mem new_sum(um_ktile *t, const char *name, int32_t lanes)
 {
     char text[32];
     snprintf(text, sizeof text, "%s%d", name, (int)t->names++);
-    um_kernel *k = t->a->k;
-    um_mem var = um_k_var(k, text, t->a->compute, lanes);
-    um_k_set(k, var, um_k_splat(k, lanes, um_kattention_real(t->a, 0)));
-    return var;
+    return um_kattention_var(t->a, text, um_k_splat(t->a->k, lanes, um_kattention_real(t->a, 0)));
 }
-
-um_ktile um_ktile_make(um_kattention *a, um_kform form, bool queries, int64_t terms)
-{
-    um_kernel *k = a->k;
-    um_ktile t = {.a = a, .form = form, .queries = queries, .deep = a->compute == UM_F64 ? 8 : 16};
-    t.across = form.other / LANES;
-    t.score_rows = form.own * t.across / GROUP;
-    t.sum_rows = form.own * ACROSS / GROUP;
-    t.parts = um_k_shared(k, "parts", a->compute, t.deep * (form.own + form.other + LANES));
-    t.weights = um_k_shared(k, "weights", a->compute, form.other * (form.own + LANES));
-    t.seen = um_k_shared(k, "seen", UM_U32, GROUP);
-    for (uint32_t i = 0; i < t.sum_rows * form.wide; i++) {
-        t.sum[i] = new_sum(&t, "sum", LANES);
-        if (terms > TERMS_FEW) t.lost[i] = new_sum(&t, "lost", LANES);
-    }
-    um_val across = um_k_u32(k, t.across), sum_across = um_k_u32(k, ACROSS);
-    t.local = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
-    t.x = um_k_rem(k, t.local, across);
-    t.y = um_k_div(k, t.local, across);
-    t.sum_x = um_k_rem(k, t.local, sum_across);
-    t.sum_y = um_k_div(k, t.local, sum_across);
-    return t;
-}
-
-/* ---- rows ----------------------------------------------------------------------------------- */
 
 static um_val rows_of(const um_ktile *t, bool queries)
 {
     const um_kattention *a = t->a;
     return queries ? um_k_mul(a->k, a->group, a->queries) : a->keys;
+}
+
+/* The keys that some of the tile's queries see, and those that all see: those of the last query
+ * that there is begin and end last. */
+static um_kquery find_keys(um_ktile *t, um_val last, um_val *all_begin, um_val *all_end)
+{
+    const um_kattention *a = t->a;
+    um_kernel *k = a->k;
+    um_kquery from = um_ktile_query(t, t->first), to = um_ktile_query(t, last);
+    um_val one = um_k_i32(k, 1), end = um_k_sub(k, um_k_max(k, from.query_count, one), one);
+    um_val i = um_k_bitcast(k, UM_U32, 1, um_k_min(k, end, um_kattention_i32(a, to.i)));
+    to = um_kattention_query_at(a, to.b, to.h, i);
+    *all_begin = to.begin;
+    *all_end = from.end;
+    um_val there = um_k_lt(k, um_kattention_i32(a, from.i), from.query_count);
+    from.end = um_k_select(k, there, to.end, um_k_i32(k, 0));
+    return from;
+}
+
+/* The queries' rows that see some of the tile's keys, and those that see all. */
+static um_kquery find_queries(um_ktile *t, um_val last, um_val *all_begin, um_val *all_end)
+{
+    const um_kattention *a = t->a;
+    um_kernel *k = a->k;
+    const um_attention_desc *attrs = &a->op->attrs.attention;
+    um_kquery q = um_kattention_query_at(a, t->b, um_k_mul(k, t->head, a->group), a->zero);
+    um_val none = um_k_i32(k, 0), shift = um_k_sub(k, q.key_count, q.query_count);
+    um_val group = um_kattention_i32(a, a->group), high = um_kattention_i32(a, last);
+    um_val low = um_kattention_i32(a, t->first), in = um_k_lt(k, low, q.key_count);
+    um_val all = um_k_lt(k, high, q.key_count), window = um_kattention_i32(a, a->window);
+    um_val most = um_k_i32(k, (1 << 30) - 1); /* so that no sum wraps */
+    if (attrs->causal == UM_CAUSAL_TOP_LEFT) shift = none;
+    low = um_k_min(k, um_k_sub(k, low, shift), most);
+    high = um_k_min(k, um_k_sub(k, high, shift), most);
+    q.begin = *all_begin = none;
+    q.end = *all_end = q.query_count;
+    if (attrs->causal != UM_CAUSAL_NONE || attrs->window > 0) {
+        q.begin = um_k_max(k, low, none);
+        *all_begin = um_k_max(k, high, none);
+    }
+    if (attrs->window > 0) {
+        q.end = um_k_max(k, um_k_min(k, q.end, um_k_add(k, high, window)), none);
+        *all_end = um_k_max(k, um_k_min(k, *all_end, um_k_add(k, low, window)), none);
+    }
+    q.begin = um_k_mul(k, q.begin, group);
+    q.end = um_k_mul(k, um_k_select(k, in, q.end, none), group);
+    *all_begin = um_k_mul(k, *all_begin, group);
+    *all_end = um_k_mul(k, um_k_select(k, all, *all_end, none), group);
+    return q;
+}
+
+static void find_others(um_ktile *t)
+{
+    const um_kattention *a = t->a;
+    um_kernel *k = a->k;
+    um_val all_begin, all_end, last = um_k_add(k, t->first, um_k_u32(k, t->own));
+    last = um_k_sub(k, um_k_min(k, last, rows_of(t, t->queries)), a->one);
+    um_kquery q = (t->queries ? find_keys : find_queries)(t, last, &all_begin, &all_end);
+    um_kattention_bounds(a, &q, t->local, &t->begin, &t->end);
+    t->all_begin = um_k_bitcast(k, UM_U32, 1, all_begin);
+    t->all_end = um_k_bitcast(k, UM_U32, 1, all_end);
+    if (t->splits == 1) return;
+    um_val by = um_k_u32(k, (uint32_t)t->splits * t->other);
+    um_val size = um_k_sub(k, um_k_max(k, t->begin, t->end), t->begin);
+    um_val each = um_k_add(k, um_k_div(k, size, by), a->one);
+    each = um_k_mul(k, each, um_k_u32(k, t->other));
+    t->begin = um_k_add(k, t->begin, um_k_mul(k, t->split, each));
+    t->end = um_k_min(k, t->end, um_k_add(k, t->begin, each));
+}
+
+/* The work-group's number: the last tile comes first, a causal one has most to do. */
+static void find_place(um_ktile *t)
+{
+    um_kattention *a = t->a;
+    um_kernel *k = a->k;
+    um_klaunch *l = a->launch;
+    um_val place[5], n = um_klaunch_group_number(k);
+    um_val size[5] = {0, a->kv_heads, um_klaunch_scalar(k, l, "splits", (uint32_t)t->splits),
+                      um_klaunch_scalar(k, l, "tiles", (uint32_t)t->tiles),
+                      um_klaunch_scalar(k, l, "chunks", (uint32_t)t->chunks)};
+    t->columns = um_klaunch_scalar(k, l, "columns", (uint32_t)t->column_count);
+    um_val count = um_klaunch_scalar(k, l, "groups", (uint32_t)(t->groups * t->splits));
+    um_k_if(k, um_k_lt(k, n, count));
+    um_kwalk_places(k, n, 0, 5, size, place);
+    um_val tile = um_k_sub(k, um_k_sub(k, size[3], place[3]), a->one);
+    t->b = place[0];
+    t->head = place[1];
+    t->split = place[2];
+    t->first = um_k_mul(k, tile, um_k_u32(k, t->own));
+    t->column = um_k_mul(k, place[4], um_k_u32(k, t->wide * UM_KTILE_COLUMNS));
+}
+
+um_status um_ktile_begin(um_ktile *t, const char *name, uint32_t wanted, const um_view *out,
+                         int64_t terms)
+{
+    um_kattention *a = t->a;
+    UM_TRY(um_kattention_begin(a, name, t->groups * t->splits, GROUP));
+    um_kernel *k = a->k;
+    a->in_fours = wanted >> A_OUT & 1 && um_kwalk_lanes(out, 3) == LANES;
+    um_kattention_declare(a, wanted, out);
+    find_place(t);
+    um_val across = um_k_u32(k, t->across), sum_across = um_k_u32(k, ACROSS);
+    t->local = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+    t->x = um_k_rem(k, t->local, across);
+    t->y = um_k_div(k, t->local, across);
+    t->sum_x = um_k_rem(k, t->local, sum_across);
+    t->sum_y = um_k_div(k, t->local, sum_across);
+    t->parts = um_k_shared(k, "parts", a->compute, t->deep * (t->own + t->other + LANES));
+    t->weights = um_k_shared(k, "weights", a->compute, t->other * (t->own + LANES));
+    t->seen = um_k_shared(k, "seen", UM_U32, GROUP);
+    for (uint32_t i = 0; i < t->sum_rows * t->wide; i++) {
+        t->sum[i] = new_sum(t, "sum", LANES);
+        if (terms > TERMS_FEW) t->lost[i] = new_sum(t, "lost", LANES);
+    }
+    find_others(t);
+    return UM_OK;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+um_val um_ktile_own(const um_ktile *t, bool sums, uint32_t i)
+{
+    um_kernel *k = t->a->k;
+    um_val first =
+        um_k_mul(k, sums ? t->sum_y : t->y, um_k_u32(k, sums ? t->sum_rows : t->score_rows));
+    return um_k_add(k, first, um_k_u32(k, i));
 }
 
 static um_val head_of(const um_ktile *t, um_val row)
@@ -101,11 +210,20 @@ um_val um_ktile_index(const um_ktile *t, int32_t view, bool queries, um_val row,
 
 um_kquery um_ktile_query(const um_ktile *t, um_val row)
 {
-    um_val i = um_k_div(t->a->k, row, t->a->group);
-    return um_kattention_query_at(t->a, t->b, head_of(t, row), i);
+    const um_kattention *a = t->a;
+    um_val rows = rows_of(t, true), there = um_k_lt(a->k, row, rows);
+    row = um_k_min(a->k, row, um_k_sub(a->k, rows, a->one));
+    um_kquery q = um_kattention_query_at(a, t->b, head_of(t, row), um_k_div(a->k, row, a->group));
+    q.end = um_k_select(a->k, there, q.end, um_k_i32(a->k, 0));
+    return q;
 }
 
-void um_ktile_load_rows(um_kernel *k, um_mem mem, um_val at, uint32_t count, um_val *out)
+um_val um_ktile_each(const um_ktile *t)
+{
+    return um_k_for(t->a->k, t->begin, t->end, um_k_u32(t->a->k, t->other));
+}
+
+static void load_rows(um_kernel *k, um_mem mem, um_val at, uint32_t count, um_val *out)
 {
     uint32_t lanes = UM_MIN(count, LANES);
     for (uint32_t i = 0; i < count; i += lanes) {
@@ -131,12 +249,12 @@ static side side_make(um_ktile *t, int32_t number, int32_t view, um_val first)
     um_kernel *k = t->a->k;
     bool queries = (number == SIDE_OWN) == t->queries;
     const um_view *v = t->a->walk.view[view];
-    side s = {.view = view, .lanes = um_kwalk_lanes(v, 3), .size = t->form.own};
-    s.step = t->form.own;
+    side s = {.view = view, .lanes = um_kwalk_lanes(v, 3), .size = t->own};
+    s.step = t->own;
     if (number == SIDE_OTHER) {
-        s.size = t->form.other;
-        s.step = t->form.other + LANES; /* a row's depths lie in different banks */
-        s.offset = t->deep * t->form.own;
+        s.size = t->other;
+        s.step = t->other + LANES; /* a row's depths lie in different banks */
+        s.offset = t->deep * t->own;
     }
     uint32_t lanes = (uint32_t)s.lanes, deep = t->deep / lanes;
     s.count = UM_MAX(s.size * deep / GROUP, 1);
@@ -207,7 +325,7 @@ void um_ktile_multiply(um_ktile *t, int32_t x, int32_t y, um_val depth, um_val f
     um_val d = um_k_for(k, a->zero, deep, a->one);
     um_val at = um_k_add(k, um_k_mul(k, d, um_k_u32(k, own.step)),
                          um_k_mul(k, t->y, um_k_u32(k, t->score_rows)));
-    um_ktile_load_rows(k, t->parts, at, t->score_rows, row);
+    load_rows(k, t->parts, at, t->score_rows, row);
     at =
         um_k_add(k, um_k_mul(k, d, um_k_u32(k, other.step)), um_k_mul(k, t->x, um_k_u32(k, LANES)));
     um_val four = um_k_load_lanes(k, t->parts, um_k_add(k, at, um_k_u32(k, other.offset)), LANES);
@@ -222,12 +340,35 @@ void um_ktile_multiply(um_ktile *t, int32_t x, int32_t y, um_val depth, um_val f
         um_k_set(k, scores[i], um_ksum_get(k, scores[i], lost[i]));
 }
 
+um_val um_ktile_score(const um_ktile *t, um_mem sum, uint32_t i, um_val first,
+                      const um_kquery *query, um_val *seen, um_val *in, um_val *slope)
+{
+    const um_kattention *a = t->a;
+    um_kernel *k = a->k;
+    um_val s = um_kattention_finish(a, um_k_get(k, sum), slope), item[LANES], ins[LANES];
+    um_val own = um_k_add(k, t->first, um_ktile_own(t, false, i));
+    first = um_k_add(k, first, um_k_mul(k, t->x, um_k_u32(k, LANES)));
+    for (uint32_t j = 0; j < LANES; j++) {
+        const um_kquery *q = &query[t->queries ? i : j];
+        um_val key = t->queries ? um_k_add(k, first, um_k_u32(k, j)) : own;
+        um_val at = um_kattention_i32(a, key), bit = um_k_u32(k, (uint32_t)1 << (LANES * i + j));
+        ins[j] = um_k_and(k, um_k_ge(k, at, q->begin), um_k_lt(k, at, q->end));
+        um_val bias = um_kattention_bias(a, q, key, &ins[j]);
+        item[j] = um_k_extract(k, s, j);
+        if (um_kattention_has(a, A_BIAS)) item[j] = um_k_add(k, item[j], bias);
+        item[j] = um_k_select(k, ins[j], item[j], um_kattention_real(a, -(double)INFINITY));
+        *seen = um_k_or(k, *seen, um_k_select(k, ins[j], bit, a->zero));
+    }
+    *in = um_k_vector(k, LANES, ins);
+    return um_k_vector(k, LANES, item);
+}
+
 /* ---- weights and what they make ------------------------------------------------------------- */
 
 /* From one row of the others to the next. */
-static um_val weight_step(const um_ktile *t) { return um_k_u32(t->a->k, t->form.own + LANES); }
+static um_val weight_step(const um_ktile *t) { return um_k_u32(t->a->k, t->own + LANES); }
 
-void um_ktile_put(const um_ktile *t, const um_val *weights, um_val seen)
+static void put_weights(const um_ktile *t, const um_val *weights, um_val seen)
 {
     um_kernel *k = t->a->k;
     um_val at = um_k_mul(k, um_k_mul(k, t->x, um_k_u32(k, LANES)), weight_step(t));
@@ -247,7 +388,7 @@ static void bring_rows(const um_ktile *t, int32_t view, um_val first, um_val fro
     const um_kview *v = &t->a->view[view];
     int32_t lanes = um_kwalk_lanes(t->a->walk.view[view], 3);
     um_val end = view == A_V || view == A_DOUT ? t->a->dv : t->a->d;
-    uint32_t width = t->form.wide * UM_KTILE_COLUMNS / (uint32_t)lanes;
+    uint32_t width = t->wide * UM_KTILE_COLUMNS / (uint32_t)lanes;
     um_val none = um_k_splat(k, lanes, um_k_const(k, v->dtype, 0));
     for (uint32_t i = 0; i < count * width / GROUP; i++) {
         um_val l = um_k_add(k, t->local, um_k_u32(k, i * GROUP));
@@ -283,12 +424,12 @@ static void add_rows(const um_ktile *t, um_val from, uint32_t count, const um_me
                      bool ragged)
 {
     um_kernel *k = t->a->k;
-    uint32_t wide = t->form.wide;
+    uint32_t wide = t->wide;
     um_val n = um_k_for(k, t->a->zero, um_k_u32(k, count), t->a->one), at = um_k_add(k, from, n);
     um_val row[UM_KTILE_ROWS], four[2];
     um_val to = um_k_add(k, um_k_mul(k, at, weight_step(t)),
                          um_k_mul(k, t->sum_y, um_k_u32(k, t->sum_rows)));
-    um_ktile_load_rows(k, t->weights, to, t->sum_rows, row);
+    load_rows(k, t->weights, to, t->sum_rows, row);
     for (uint32_t f = 0; f < wide; f++) {
         to = um_k_add(k, um_k_mul(k, n, um_k_u32(k, wide * UM_KTILE_COLUMNS)),
                       um_k_u32(k, f * UM_KTILE_COLUMNS));
@@ -306,15 +447,18 @@ static void add_rows(const um_ktile *t, um_val from, uint32_t count, const um_me
     um_k_end(k);
 }
 
-void um_ktile_blend(um_ktile *t, int32_t view, um_val first, um_val ragged)
+void um_ktile_blend(um_ktile *t, const um_val *weights, um_val seen, int32_t view, um_val first)
 {
     um_kernel *k = t->a->k;
-    const um_kform *f = &t->form;
     um_mem part[UM_KTILE_ROWS];
-    uint32_t sums = t->sum_rows * f->wide, width = f->wide * UM_KTILE_COLUMNS, count = f->other;
-    while (count * width > t->deep * (f->own + f->other + LANES)) count /= 2;
+    uint32_t sums = t->sum_rows * t->wide, width = t->wide * UM_KTILE_COLUMNS, count = t->other;
+    while (count * width > t->deep * (t->own + t->other + LANES)) count /= 2;
+    um_val end = um_k_add(k, first, um_k_u32(k, t->other)), ragged = um_k_bool(k, true);
+    if (!um_kattention_has(t->a, A_BIAS))
+        ragged = um_k_or(k, um_k_lt(k, first, t->all_begin), um_k_gt(k, end, t->all_end));
+    put_weights(t, weights, seen);
     for (uint32_t i = 0; i < sums; i++) part[i] = new_sum(t, "part", LANES);
-    um_val from = um_k_for(k, t->a->zero, um_k_u32(k, f->other), um_k_u32(k, count));
+    um_val from = um_k_for(k, t->a->zero, um_k_u32(k, t->other), um_k_u32(k, count));
     bring_rows(t, view, first, from, count);
     um_k_barrier(k);
     um_k_if(k, ragged);
@@ -325,4 +469,26 @@ void um_ktile_blend(um_ktile *t, int32_t view, um_val first, um_val ragged)
     um_k_barrier(k);
     um_k_end(k);
     for (uint32_t i = 0; i < sums; i++) um_ksum_add(k, t->sum[i], t->lost[i], um_k_get(k, part[i]));
+}
+
+um_val um_ktile_sum(const um_ktile *t, uint32_t i, uint32_t c)
+{
+    return um_ksum_get(t->a->k, t->sum[i * t->wide + c], t->lost[i * t->wide + c]);
+}
+
+void um_ktile_store(const um_ktile *t, uint32_t c, um_val at, um_val y)
+{
+    const um_kattention *a = t->a;
+    um_kernel *k = a->k;
+    const um_kview *out = &a->view[A_OUT];
+    uint32_t step = a->in_fours ? LANES : 1;
+    um_val column = um_k_add(k, t->column, um_k_mul(k, t->sum_x, um_k_u32(k, LANES)));
+    column = um_k_add(k, column, um_k_u32(k, c * UM_KTILE_COLUMNS));
+    for (uint32_t j = 0; j < LANES; j += step) {
+        um_val to = um_k_add(k, column, um_k_u32(k, j));
+        um_k_if(k, um_k_lt(k, to, t->columns));
+        um_val value = um_kvalue_as(k, out->dtype, step > 1 ? y : um_k_extract(k, y, j));
+        um_kview_store(k, out, um_k_add(k, at, um_k_mul(k, to, out->stride[3])), value);
+        um_k_end(k);
+    }
 }
