@@ -83,7 +83,7 @@ typedef struct um_ktile {
     um_mem sum[UM_KTILE_ROWS],
         lost[UM_KTILE_ROWS]; /* of its columns; lost: 0 where sums are short */
     um_val local, x, y, sum_x, sum_y, columns;
-    um_val b, head, first, column, split;  /* the work-group's */
+    um_val b, head, first, column, split, split_count; /* the work-group's */
     um_val begin, end, all_begin, all_end; /* other rows that some, and that all, of its own meet */
     int32_t names;
 } um_ktile;
@@ -113,8 +113,9 @@ um_val um_ktile_score(const um_ktile *t, um_mem sum, uint32_t i, um_val first,
 void um_ktile_blend(um_ktile *t, const um_val *weights, um_val seen, int32_t view, um_val first);
 /* Sum c of row i. */
 um_val um_ktile_sum(const um_ktile *t, uint32_t i, uint32_t c);
-/* Four columns of the sums' row to A_OUT; at: of column 0. */
-void um_ktile_store(const um_ktile *t, uint32_t c, um_val at, um_val y);
+/* Four columns of the sums' row to A_OUT, where it is there; at: of column 0. One condition, not
+ * one inside another: of those PoCL 3.1 forgets the outer one here. */
+void um_ktile_store(const um_ktile *t, uint32_t c, um_val at, um_val y, um_val there);
 
 um_status um_kattention_forward_plan(const um_op *op, um_kplan *plan);
 /* attention_grad.c */

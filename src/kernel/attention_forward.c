@@ -228,21 +228,20 @@ static void finish_row(const forward *f, uint32_t i, um_mem total, um_mem any)
     um_k_set(k, any, um_k_add(k, um_k_get(k, any), um_k_load(k, t->weights, at)));
     um_k_end(k);
     um_val row = um_k_add(k, t->first, own), rows = um_k_mul(k, a->group, a->queries);
-    um_k_if(k, um_k_lt(k, row, rows));
+    um_val there = um_k_lt(k, row, rows);
     um_kquery q = um_ktile_query(t, row);
     um_val place[3] = {q.b, q.h, q.i};
     at = um_kview_index(k, out, out->base, 0, 3, place);
     for (uint32_t c = 0; c < t->wide; c++) {
         um_val y = um_k_div(k, um_ktile_sum(t, i, c), um_k_splat(k, 4, um_k_get(k, total)));
         um_val seen = um_k_ne(k, um_k_get(k, any), none);
-        um_ktile_store(t, c, at, um_k_select(k, seen, y, um_k_splat(k, 4, none)));
+        um_ktile_store(t, c, at, um_k_select(k, seen, y, um_k_splat(k, 4, none)), there);
     }
     if (a->view[A_LSE].mem) {
-        um_k_if(k, um_k_eq(k, um_k_add(k, t->column, t->sum_x), a->zero));
+        um_k_if(k, um_k_and(k, there, um_k_eq(k, um_k_add(k, t->column, t->sum_x), a->zero)));
         store_lse(a, place, um_k_load(k, f->shrink, own), um_k_get(k, total));
         um_k_end(k);
     }
-    um_k_end(k);
 }
 
 /* ---- launches ------------------------------------------------------------------------------- */

@@ -186,11 +186,9 @@ static um_status plan_rows(grad *g, target t)
     um_val rows = t == DQ ? um_k_mul(k, a->group, a->queries) : a->keys;
     for (uint32_t i = 0; i < tile.sum_rows; i++) {
         um_val row = um_k_add(k, tile.first, um_ktile_own(&tile, true, i));
-        um_k_if(k, um_k_lt(k, row, rows));
         um_val at = um_ktile_index(&tile, A_OUT, t == DQ, row, a->zero);
         for (uint32_t c = 0; c < tile.wide; c++)
-            um_ktile_store(&tile, c, at, um_ktile_sum(&tile, i, c));
-        um_k_end(k);
+            um_ktile_store(&tile, c, at, um_ktile_sum(&tile, i, c), um_k_lt(k, row, rows));
     }
     um_k_end(k);
     return um_kernel_finish(k);

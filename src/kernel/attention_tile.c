@@ -14,9 +14,7 @@ enum {
     GROUP = UM_KTILE_GROUP,
     LANES = 4,
     ACROSS = UM_KTILE_COLUMNS / LANES, /* invocations across the columns that are made */
-    SIDE_OWN = 0,
-    SIDE_OTHER = 1,
-    PARTS = 8,        /* of a side that an invocation fetches, at most */
+    PARTS = 8,                         /* vectors that an invocation fetches at a time, at most */
     TERMS_FEW = 1024, /* sums of parts of that many lose less than the contract allows */
     GROUPS_FEW = 192  /* below, smaller tiles are better than idle multiprocessors */
 };
@@ -57,6 +55,13 @@ static um_mem new_sum(um_ktile *t, const char *name, int32_t lanes)
     return um_kattention_var(t->a, text, um_k_splat(t->a->k, lanes, um_kattention_real(t->a, 0)));
 }
 
+/* x * by + plus */
+static um_val scaled(const um_ktile *t, um_val x, uint32_t by, um_val plus)
+{
+    um_kernel *k = t->a->k;
+    return um_k_add(k, um_k_mul(k, x, um_k_u32(k, by)), plus);
+}
+
 static um_val rows_of(const um_ktile *t, bool queries)
 {
     const um_kattention *a = t->a;
@@ -72,9 +77,9 @@ static um_kquery find_keys(um_ktile *t, um_val last, um_val *all_begin, um_val *
     um_kquery from = um_ktile_query(t, t->first), to = um_ktile_query(t, last);
     um_val one = um_k_i32(k, 1), end = um_k_sub(k, um_k_max(k, from.query_count, one), one);
     um_val i = um_k_bitcast(k, UM_U32, 1, um_k_min(k, end, um_kattention_i32(a, to.i)));
+    *all_end = um_k_min(k, from.end, to.end);
     to = um_kattention_query_at(a, to.b, to.h, i);
     *all_begin = to.begin;
-    *all_end = from.end;
     um_val there = um_k_lt(k, um_kattention_i32(a, from.i), from.query_count);
     from.end = um_k_select(k, there, to.end, um_k_i32(k, 0));
     return from;
@@ -123,7 +128,7 @@ static void find_others(um_ktile *t)
     t->all_begin = um_k_bitcast(k, UM_U32, 1, all_begin);
     t->all_end = um_k_bitcast(k, UM_U32, 1, all_end);
     if (t->splits == 1) return;
-    um_val by = um_k_u32(k, (uint32_t)t->splits * t->other);
+    um_val by = um_k_mul(k, t->split_count, um_k_u32(k, t->other));
     um_val size = um_k_sub(k, um_k_max(k, t->begin, t->end), t->begin);
     um_val each = um_k_add(k, um_k_div(k, size, by), a->one);
     each = um_k_mul(k, each, um_k_u32(k, t->other));
@@ -149,6 +154,7 @@ static void find_place(um_ktile *t)
     t->b = place[0];
     t->head = place[1];
     t->split = place[2];
+    t->split_count = size[2];
     t->first = um_k_mul(k, tile, um_k_u32(k, t->own));
     t->column = um_k_mul(k, place[4], um_k_u32(k, t->wide * UM_KTILE_COLUMNS));
 }
@@ -183,10 +189,8 @@ um_status um_ktile_begin(um_ktile *t, const char *name, uint32_t wanted, const u
 
 um_val um_ktile_own(const um_ktile *t, bool sums, uint32_t i)
 {
-    um_kernel *k = t->a->k;
-    um_val first =
-        um_k_mul(k, sums ? t->sum_y : t->y, um_k_u32(k, sums ? t->sum_rows : t->score_rows));
-    return um_k_add(k, first, um_k_u32(k, i));
+    um_val place = um_k_u32(t->a->k, i);
+    return sums ? scaled(t, t->sum_y, t->sum_rows, place) : scaled(t, t->y, t->score_rows, place);
 }
 
 static um_val head_of(const um_ktile *t, um_val row)
@@ -235,65 +239,62 @@ static void load_rows(um_kernel *k, um_mem mem, um_val at, uint32_t count, um_va
 
 /* ---- scores --------------------------------------------------------------------------------- */
 
-/* A side of a sum of products: what of it this invocation brings to shared memory. */
-typedef struct side {
+/* Rows of a view, `deep` elements of each, that this invocation brings to shared memory. */
+typedef struct rows {
     int32_t view, lanes;
-    uint32_t size, step, offset, count; /* rows; from one depth to the next; vectors */
-    um_val row[PARTS], depth[PARTS];    /* in the tile */
-    um_val index[PARTS], in[PARTS];
+    uint32_t size, deep, count; /* rows; vectors of this invocation */
+    um_val row[PARTS], depth[PARTS], index[PARTS], in[PARTS];
     um_mem fetched[PARTS];
-} side;
+} rows;
 
-static side side_make(um_ktile *t, int32_t number, int32_t view, um_val first)
+static rows rows_make(um_ktile *t, int32_t view, bool own, um_val first, uint32_t size,
+                      uint32_t deep)
 {
     um_kernel *k = t->a->k;
-    bool queries = (number == SIDE_OWN) == t->queries;
-    const um_view *v = t->a->walk.view[view];
-    side s = {.view = view, .lanes = um_kwalk_lanes(v, 3), .size = t->own};
-    s.step = t->own;
-    if (number == SIDE_OTHER) {
-        s.size = t->other;
-        s.step = t->other + LANES; /* a row's depths lie in different banks */
-        s.offset = t->deep * t->own;
+    bool queries = own == t->queries;
+    rows r = {.view = view, .size = size, .deep = deep};
+    r.lanes = um_kwalk_lanes(t->a->walk.view[view], 3);
+    uint32_t vectors = deep / (uint32_t)r.lanes;
+    r.count = UM_MAX(size * vectors / GROUP, 1);
+    for (uint32_t i = 0; i < r.count; i++) {
+        um_val l = um_k_add(k, t->local, um_k_u32(k, i * GROUP)), by = um_k_u32(k, vectors);
+        r.row[i] = um_k_div(k, l, by);
+        r.depth[i] = um_k_mul(k, um_k_rem(k, l, by), um_k_u32(k, (uint32_t)r.lanes));
+        um_val row = um_k_add(k, first, r.row[i]);
+        r.in[i] = um_k_lt(k, row, rows_of(t, queries));
+        r.index[i] = um_ktile_index(t, view, queries, row, r.depth[i]);
+        r.fetched[i] = new_sum(t, "next", r.lanes);
     }
-    uint32_t lanes = (uint32_t)s.lanes, deep = t->deep / lanes;
-    s.count = UM_MAX(s.size * deep / GROUP, 1);
-    for (uint32_t i = 0; i < s.count; i++) {
-        um_val l = um_k_add(k, t->local, um_k_u32(k, i * GROUP)), by = um_k_u32(k, deep);
-        s.row[i] = um_k_div(k, l, by);
-        s.depth[i] = um_k_mul(k, um_k_rem(k, l, by), um_k_u32(k, lanes));
-        um_val row = um_k_add(k, first, s.row[i]);
-        s.in[i] = um_k_lt(k, row, rows_of(t, queries));
-        s.index[i] = um_ktile_index(t, view, queries, row, s.depth[i]);
-        s.fetched[i] = new_sum(t, "next", s.lanes);
-    }
-    return s;
+    return r;
 }
 
-static void fetch(const um_ktile *t, const side *s, um_val depth, um_val from)
+/* Elements `from` on, up to `end`; others are 0. */
+static void fetch(const um_ktile *t, const rows *r, um_val from, um_val end)
 {
     um_kernel *k = t->a->k;
-    const um_kview *v = &t->a->view[s->view];
+    const um_kview *v = &t->a->view[r->view];
     um_val far = um_k_mul(k, from, v->stride[3]);
-    um_val none = um_k_splat(k, s->lanes, um_k_const(k, v->dtype, 0));
-    for (uint32_t i = 0; i < s->count; i++) {
-        um_val in = um_k_lt(k, um_k_add(k, from, s->depth[i]), depth);
-        in = um_k_and(k, in, s->in[i]);
-        um_val x = um_k_load_if(k, v->mem, um_k_add(k, s->index[i], far), in, none);
-        um_k_set(k, s->fetched[i], um_kvalue_as(k, t->a->compute, x));
+    um_val none = um_k_splat(k, r->lanes, um_k_const(k, v->dtype, 0));
+    for (uint32_t i = 0; i < r->count; i++) {
+        um_val in = um_k_and(k, r->in[i], um_k_lt(k, um_k_add(k, from, r->depth[i]), end));
+        um_val x = um_k_load_if(k, v->mem, um_k_add(k, r->index[i], far), in, none);
+        um_k_set(k, r->fetched[i], um_kvalue_as(k, t->a->compute, x));
     }
 }
 
-static void store_fetched(const um_ktile *t, const side *s)
+/* From `offset` on, row after row, or element after element, `step` apart. */
+static void store_fetched(const um_ktile *t, const rows *r, uint32_t offset, uint32_t step,
+                          bool by_rows)
 {
     um_kernel *k = t->a->k;
-    bool few = s->size * t->deep / (uint32_t)s->lanes < GROUP; /* for some invocations */
-    for (uint32_t i = 0; i < s->count; i++) {
-        um_val x = um_k_get(k, s->fetched[i]), step = um_k_u32(k, s->step);
-        um_val to = um_k_add(k, um_k_mul(k, s->depth[i], step), s->row[i]);
-        to = um_k_add(k, to, um_k_u32(k, s->offset));
-        if (few) um_k_if(k, um_k_lt(k, s->row[i], um_k_u32(k, s->size)));
-        for (int32_t j = 0; j < s->lanes; j++, to = um_k_add(k, to, step))
+    bool few = r->size * r->deep / (uint32_t)r->lanes < GROUP; /* for some invocations */
+    for (uint32_t i = 0; i < r->count; i++) {
+        um_val x = um_k_get(k, r->fetched[i]), to = scaled(t, r->depth[i], step, r->row[i]);
+        if (by_rows) to = scaled(t, r->row[i], step, r->depth[i]);
+        to = um_k_add(k, to, um_k_u32(k, offset));
+        if (few) um_k_if(k, um_k_lt(k, r->row[i], um_k_u32(k, r->size)));
+        if (by_rows) um_k_store(k, t->parts, to, x);
+        for (int32_t j = 0; j < r->lanes && !by_rows; j++, to = um_k_add(k, to, um_k_u32(k, step)))
             um_k_store(k, t->parts, to, um_k_extract(k, x, (uint32_t)j));
         if (few) um_k_end(k);
     }
@@ -306,29 +307,30 @@ void um_ktile_multiply(um_ktile *t, int32_t x, int32_t y, um_val depth, um_val f
     const um_kattention *a = t->a;
     um_mem part[UM_KTILE_ROWS], lost[UM_KTILE_ROWS] = {0};
     um_val row[UM_KTILE_ROWS], none = um_k_splat(k, LANES, um_kattention_real(a, 0));
-    side own = side_make(t, SIDE_OWN, x, t->first), other = side_make(t, SIDE_OTHER, y, first);
+    /* A row's depths lie in different banks. */
+    uint32_t step = t->other + LANES, offset = t->deep * t->own;
+    rows own = rows_make(t, x, true, t->first, t->own, t->deep);
+    rows other = rows_make(t, y, false, first, t->other, t->deep);
     for (uint32_t i = 0; i < t->score_rows; i++) {
         scores[i] = new_sum(t, "score", LANES);
         part[i] = new_sum(t, "part", LANES);
         if (a->walk.view[x]->shape[3] > TERMS_FEW) lost[i] = new_sum(t, "lost", LANES);
     }
     um_val deep = um_k_u32(k, t->deep);
-    fetch(t, &own, depth, a->zero);
-    fetch(t, &other, depth, a->zero);
+    fetch(t, &own, a->zero, depth);
+    fetch(t, &other, a->zero, depth);
     um_val from = um_k_for(k, a->zero, depth, deep), next = um_k_add(k, from, deep);
-    store_fetched(t, &own);
-    store_fetched(t, &other);
+    store_fetched(t, &own, 0, t->own, false);
+    store_fetched(t, &other, offset, step, false);
     um_k_barrier(k);
-    fetch(t, &own, depth, next);
-    fetch(t, &other, depth, next);
+    fetch(t, &own, next, depth);
+    fetch(t, &other, next, depth);
     for (uint32_t i = 0; i < t->score_rows; i++) um_k_set(k, part[i], none);
     um_val d = um_k_for(k, a->zero, deep, a->one);
-    um_val at = um_k_add(k, um_k_mul(k, d, um_k_u32(k, own.step)),
-                         um_k_mul(k, t->y, um_k_u32(k, t->score_rows)));
+    um_val at = scaled(t, d, t->own, um_ktile_own(t, false, 0));
     load_rows(k, t->parts, at, t->score_rows, row);
-    at =
-        um_k_add(k, um_k_mul(k, d, um_k_u32(k, other.step)), um_k_mul(k, t->x, um_k_u32(k, LANES)));
-    um_val four = um_k_load_lanes(k, t->parts, um_k_add(k, at, um_k_u32(k, other.offset)), LANES);
+    at = scaled(t, d, step, scaled(t, t->x, LANES, um_k_u32(k, offset)));
+    um_val four = um_k_load_lanes(k, t->parts, at, LANES);
     for (uint32_t i = 0; i < t->score_rows; i++)
         um_k_set(k, part[i], um_k_fma(k, um_k_splat(k, LANES, row[i]), four, um_k_get(k, part[i])));
     um_k_end(k);
@@ -347,7 +349,7 @@ um_val um_ktile_score(const um_ktile *t, um_mem sum, uint32_t i, um_val first,
     um_kernel *k = a->k;
     um_val s = um_kattention_finish(a, um_k_get(k, sum), slope), item[LANES], ins[LANES];
     um_val own = um_k_add(k, t->first, um_ktile_own(t, false, i));
-    first = um_k_add(k, first, um_k_mul(k, t->x, um_k_u32(k, LANES)));
+    first = scaled(t, t->x, LANES, first);
     for (uint32_t j = 0; j < LANES; j++) {
         const um_kquery *q = &query[t->queries ? i : j];
         um_val key = t->queries ? um_k_add(k, first, um_k_u32(k, j)) : own;
@@ -366,57 +368,29 @@ um_val um_ktile_score(const um_ktile *t, um_mem sum, uint32_t i, um_val first,
 /* ---- weights and what they make ------------------------------------------------------------- */
 
 /* From one row of the others to the next. */
-static um_val weight_step(const um_ktile *t) { return um_k_u32(t->a->k, t->own + LANES); }
+static uint32_t weight_step(const um_ktile *t) { return t->own + LANES; }
 
 static void put_weights(const um_ktile *t, const um_val *weights, um_val seen)
 {
     um_kernel *k = t->a->k;
-    um_val at = um_k_mul(k, um_k_mul(k, t->x, um_k_u32(k, LANES)), weight_step(t));
-    at = um_k_add(k, at, um_k_mul(k, t->y, um_k_u32(k, t->score_rows)));
-    for (uint32_t j = 0; j < LANES; j++, at = um_k_add(k, at, weight_step(t))) {
-        um_val row[LANES];
+    um_val at = scaled(t, t->x, LANES * weight_step(t), um_ktile_own(t, false, 0)), row[LANES];
+    for (uint32_t j = 0; j < LANES; j++, at = um_k_add(k, at, um_k_u32(k, weight_step(t)))) {
         for (uint32_t i = 0; i < t->score_rows; i++) row[i] = um_k_extract(k, weights[i], j);
         um_k_store(k, t->weights, at, um_k_vector(k, (int32_t)t->score_rows, row));
     }
     um_k_store(k, t->seen, t->local, seen);
 }
 
-/* Rows first .. first + count - 1 of the tile's others, all columns. */
-static void bring_rows(const um_ktile *t, int32_t view, um_val first, um_val from, uint32_t count)
-{
-    um_kernel *k = t->a->k;
-    const um_kview *v = &t->a->view[view];
-    int32_t lanes = um_kwalk_lanes(t->a->walk.view[view], 3);
-    um_val end = view == A_V || view == A_DOUT ? t->a->dv : t->a->d;
-    uint32_t width = t->wide * UM_KTILE_COLUMNS / (uint32_t)lanes;
-    um_val none = um_k_splat(k, lanes, um_k_const(k, v->dtype, 0));
-    for (uint32_t i = 0; i < count * width / GROUP; i++) {
-        um_val l = um_k_add(k, t->local, um_k_u32(k, i * GROUP));
-        um_val column =
-            um_k_mul(k, um_k_rem(k, l, um_k_u32(k, width)), um_k_u32(k, (uint32_t)lanes));
-        column = um_k_add(k, t->column, column);
-        um_val row = um_k_add(k, from, um_k_div(k, l, um_k_u32(k, width)));
-        row = um_k_add(k, first, row);
-        um_val in = um_k_lt(k, row, rows_of(t, !t->queries));
-        in = um_k_and(k, in, um_k_lt(k, column, end));
-        um_val at = um_ktile_index(t, view, !t->queries, row, column);
-        um_val x = um_kvalue_as(k, t->a->compute, um_k_load_if(k, v->mem, at, in, none));
-        um_k_store(k, t->parts, um_k_mul(k, l, um_k_u32(k, (uint32_t)lanes)), x);
-    }
-}
-
-/* Whether own row i of the invocation's sees other row `at`, by the bits that um_ktile_put had. */
+/* Whether own row i of the invocation's sums sees other row `at`, by what put_weights had. */
 static um_val sees(const um_ktile *t, um_val at, uint32_t i)
 {
     um_kernel *k = t->a->k;
-    uint32_t rows = t->score_rows;
-    um_val y = um_k_mul(k, t->sum_y, um_k_u32(k, t->sum_rows / rows));
-    y = um_k_add(k, y, um_k_u32(k, i / rows));
-    um_val word =
-        um_k_add(k, um_k_mul(k, y, um_k_u32(k, t->across)), um_k_div(k, at, um_k_u32(k, LANES)));
-    um_val bit = um_k_add(k, um_k_rem(k, at, um_k_u32(k, LANES)), um_k_u32(k, i % rows * LANES));
-    um_val bits = um_k_shr(k, um_k_load(k, t->seen, word), bit);
-    return um_k_ne(k, um_k_and(k, bits, t->a->one), t->a->zero);
+    uint32_t each = t->score_rows;
+    um_val four = um_k_u32(k, LANES), y = um_k_u32(k, i / each);
+    y = scaled(t, t->sum_y, t->sum_rows / each, y);
+    um_val bits = um_k_load(k, t->seen, scaled(t, y, t->across, um_k_div(k, at, four)));
+    um_val bit = um_k_add(k, um_k_rem(k, at, four), um_k_u32(k, i % each * LANES));
+    return um_k_ne(k, um_k_and(k, um_k_shr(k, bits, bit), t->a->one), t->a->zero);
 }
 
 /* Over `count` rows in shared memory, the tile's from `from` on. */
@@ -427,14 +401,12 @@ static void add_rows(const um_ktile *t, um_val from, uint32_t count, const um_me
     uint32_t wide = t->wide;
     um_val n = um_k_for(k, t->a->zero, um_k_u32(k, count), t->a->one), at = um_k_add(k, from, n);
     um_val row[UM_KTILE_ROWS], four[2];
-    um_val to = um_k_add(k, um_k_mul(k, at, weight_step(t)),
-                         um_k_mul(k, t->sum_y, um_k_u32(k, t->sum_rows)));
-    load_rows(k, t->weights, to, t->sum_rows, row);
+    load_rows(k, t->weights, scaled(t, at, weight_step(t), um_ktile_own(t, true, 0)), t->sum_rows,
+              row);
     for (uint32_t f = 0; f < wide; f++) {
-        to = um_k_add(k, um_k_mul(k, n, um_k_u32(k, wide * UM_KTILE_COLUMNS)),
-                      um_k_u32(k, f * UM_KTILE_COLUMNS));
-        to = um_k_add(k, to, um_k_mul(k, t->sum_x, um_k_u32(k, LANES)));
-        four[f] = um_k_load_lanes(k, t->parts, to, LANES);
+        um_val column = scaled(t, t->sum_x, LANES, um_k_u32(k, f * UM_KTILE_COLUMNS));
+        column = scaled(t, n, wide * UM_KTILE_COLUMNS, column);
+        four[f] = um_k_load_lanes(k, t->parts, column, LANES);
     }
     for (uint32_t i = 0; i < t->sum_rows; i++) {
         if (ragged) um_k_if(k, sees(t, at, i));
@@ -459,7 +431,9 @@ void um_ktile_blend(um_ktile *t, const um_val *weights, um_val seen, int32_t vie
     put_weights(t, weights, seen);
     for (uint32_t i = 0; i < sums; i++) part[i] = new_sum(t, "part", LANES);
     um_val from = um_k_for(k, t->a->zero, um_k_u32(k, t->other), um_k_u32(k, count));
-    bring_rows(t, view, first, from, count);
+    rows other = rows_make(t, view, false, um_k_add(k, first, from), count, width);
+    fetch(t, &other, t->column, view == A_V || view == A_DOUT ? t->a->dv : t->a->d);
+    store_fetched(t, &other, 0, width, true);
     um_k_barrier(k);
     um_k_if(k, ragged);
     add_rows(t, from, count, part, true);
@@ -476,17 +450,17 @@ um_val um_ktile_sum(const um_ktile *t, uint32_t i, uint32_t c)
     return um_ksum_get(t->a->k, t->sum[i * t->wide + c], t->lost[i * t->wide + c]);
 }
 
-void um_ktile_store(const um_ktile *t, uint32_t c, um_val at, um_val y)
+void um_ktile_store(const um_ktile *t, uint32_t c, um_val at, um_val y, um_val there)
 {
     const um_kattention *a = t->a;
     um_kernel *k = a->k;
     const um_kview *out = &a->view[A_OUT];
     uint32_t step = a->in_fours ? LANES : 1;
-    um_val column = um_k_add(k, t->column, um_k_mul(k, t->sum_x, um_k_u32(k, LANES)));
-    column = um_k_add(k, column, um_k_u32(k, c * UM_KTILE_COLUMNS));
+    um_val column = scaled(t, t->sum_x, LANES, um_k_u32(k, c * UM_KTILE_COLUMNS));
+    column = um_k_add(k, t->column, column);
     for (uint32_t j = 0; j < LANES; j += step) {
         um_val to = um_k_add(k, column, um_k_u32(k, j));
-        um_k_if(k, um_k_lt(k, to, t->columns));
+        um_k_if(k, um_k_and(k, there, um_k_lt(k, to, t->columns)));
         um_val value = um_kvalue_as(k, out->dtype, step > 1 ? y : um_k_extract(k, y, j));
         um_kview_store(k, out, um_k_add(k, at, um_k_mul(k, to, out->stride[3])), value);
         um_k_end(k);

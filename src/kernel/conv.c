@@ -11,6 +11,8 @@
  * others none. These phases are entries of the batch, each a sum over its own taps; only with very
  * many of them is every tap looked at.
  *
+ * With one tap, no strides and no padding it is a matmul of views of the tensors.
+ *
  * Each group is an entry of the batch. Where channels come first, they are the rows, and places the
  * columns; else places are rows, and along the depth channels are next to each other, not taps; so
  * that loads and stores are of what lies together. */
@@ -350,6 +352,98 @@ static um_val meets(void *ctx, um_kernel *k, um_val row, um_val column, um_val d
     return in;
 }
 
+/* ---- one tap: a product of matrices --------------------------------------------------------- */
+
+enum { PLACES_FEW = 32 }; /* of a batch entry: below, places of all entries make better tiles */
+
+static bool has_one_tap(const conv *c)
+{
+    for (int32_t i = 0; i < c->axes; i++)
+        if (c->walk[FILTER].shape[SPACE + i] != 1 || c->desc->stride[i] != 1 ||
+            c->desc->pad_before[i] != 0 || c->desc->pad_after[i] != 0)
+            return false;
+    return true;
+}
+
+/* The wide or narrow side as [batch, group, channel, place]; *joins: the batch goes on along the
+ * places. false: places are not evenly apart. */
+static bool side_matrix(const conv *c, int32_t v, um_view *m, bool *joins)
+{
+    const um_kwalk *w = &c->walk[v];
+    int64_t step = w->stride[0][BATCH], next = step, each = w->shape[CHANNEL] / c->desc->groups;
+    bool first = true;
+    *m = *w->view[0];
+    for (int32_t axis = w->rank - 1; axis >= SPACE; axis--) {
+        if (w->shape[axis] == 1) continue;
+        if (!first && w->stride[0][axis] != next) return false;
+        if (first) step = w->stride[0][axis];
+        next = w->stride[0][axis] * w->shape[axis];
+        first = false;
+    }
+    int64_t shape[] = {w->shape[BATCH], c->desc->groups, each, place_count(w)};
+    int64_t stride[] = {w->stride[0][BATCH], each * w->stride[0][CHANNEL], w->stride[0][CHANNEL],
+                        step};
+    *joins = *joins && (shape[0] == 1 || stride[0] == next);
+    m->rank = 4;
+    memcpy(m->shape, shape, sizeof shape);
+    memcpy(m->stride, stride, sizeof stride);
+    return true;
+}
+
+static um_view turned(um_view m)
+{
+    int64_t shape = m.shape[2], stride = m.stride[2];
+    m.shape[2] = m.shape[3], m.stride[2] = m.stride[3];
+    m.shape[3] = shape, m.stride[3] = stride;
+    return m;
+}
+
+/* A view of [channel ...] as [batch, group, channel, inner]. */
+static um_view constant_matrix(const conv *c, int32_t v, int64_t batch, int64_t inner)
+{
+    const um_kwalk *w = &c->walk[v];
+    um_view m = *w->view[0];
+    int64_t each = w->shape[0] / c->desc->groups;
+    m.rank = 4;
+    m.shape[0] = batch, m.shape[1] = c->desc->groups, m.shape[2] = each, m.shape[3] = inner;
+    m.stride[0] = 0, m.stride[1] = each * w->stride[0][0], m.stride[2] = w->stride[0][0];
+    m.stride[3] = w->rank > 1 ? w->stride[0][1] : 0;
+    return m;
+}
+
+/* The op as a matmul: false where it is none, or better is not. */
+static bool is_matmul(const conv *c, um_op *out)
+{
+    um_view side[VIEWS];
+    bool joins = true, to_filter = c->made == FILTER;
+    if (!has_one_tap(c) || um_view_count(&c->op->out[0]) == 0) return false;
+    if (!side_matrix(c, WIDE, &side[WIDE], &joins)) return false;
+    if (!side_matrix(c, NARROW, &side[NARROW], &joins)) return false;
+    int64_t batch = side[WIDE].shape[0], places = side[WIDE].shape[3];
+    if (!joins && (to_filter || places < PLACES_FEW)) return false;
+    if (joins) {
+        side[WIDE].shape[0] = side[NARROW].shape[0] = 1;
+        side[WIDE].shape[3] = side[NARROW].shape[3] = places *= batch;
+        batch = 1;
+    }
+    um_view filter = constant_matrix(c, FILTER, batch, c->walk[FILTER].shape[1]);
+    *out = (um_op){.id = UM_OP_MATMUL, .in_count = 2, .out_count = 1};
+    out->attrs.matmul.alpha = 1;
+    um_view a = to_filter ? side[NARROW] : c->made == WIDE ? turned(filter) : filter;
+    um_view b = to_filter ? turned(side[WIDE]) : side[c->made == WIDE ? NARROW : WIDE];
+    um_view made = to_filter ? filter : side[c->made], bias = filter;
+    if (c->op->in_count == 3) bias = constant_matrix(c, BIAS, batch, places);
+    out->in[0] = c->flipped ? turned(b) : a;
+    out->in[1] = c->flipped ? turned(a) : b;
+    out->out[0] = c->flipped ? turned(made) : made;
+    if (c->op->in_count == 3) {
+        out->in_count = 4;
+        out->in[2] = um_view_none(made.dtype);
+        out->in[3] = c->flipped ? turned(bias) : bias;
+    }
+    return um_kmatmul_supports(out, NULL, 0);
+}
+
 /* ---- the op --------------------------------------------------------------------------------- */
 
 /* The first tap that meets the wide places of a phase (the residue of the place with its padding),
@@ -420,6 +514,8 @@ static int32_t lanes_of(const conv *c)
 um_status um_kconv_plan(const um_op *op, um_kplan *plan)
 {
     conv c = conv_of(op);
+    um_op product;
+    if (is_matmul(&c, &product)) return um_kmatmul_plan(&product, plan);
     const um_kwalk *made = &c.walk[c.made], *filter = &c.walk[FILTER], *narrow = &c.walk[NARROW];
     int64_t groups = c.desc->groups, k_group = filter->shape[0] / groups, depth = 0;
     bool empty = false, to_filter = c.made == FILTER, strided = false;

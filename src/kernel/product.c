@@ -368,15 +368,19 @@ static void make_elements(const product *s)
     um_val column = um_k_rem(k, e, s->columns), rest = um_k_div(k, e, s->columns);
     um_val row = um_k_rem(k, rest, s->rows);
     p->begin(p->ctx, k, um_k_div(k, rest, s->rows));
-    total t = total_new(s, 0, 1);
+    int32_t together = near && !p->meets ? UM_MIN(p->a_lanes, p->b_lanes) : 1;
+    total t = total_new(s, 0, together);
     if (p->depth > 0) {
-        um_val at = um_k_for(k, lane, end, um_k_u32(k, lanes));
+        um_val four = um_k_u32(k, (uint32_t)together), step = um_k_mul(k, um_k_u32(k, lanes), four);
+        um_val at = um_k_for(k, um_k_mul(k, lane, four), end, step);
         um_val both = p->meets ? p->meets(p->ctx, k, row, column, at) : um_k_bool(k, true);
-        um_val a = p->a(p->ctx, k, row, at, both, 1), b = p->b(p->ctx, k, column, at, both, 1);
-        total_add(s, &t, um_k_mul(k, a, b));
+        um_val a = p->a(p->ctx, k, row, at, both, together);
+        total_add(s, &t, um_k_mul(k, a, p->b(p->ctx, k, column, at, both, together)));
         um_k_end(k);
     }
-    um_val sum = um_ksum_get(k, t.sum, t.lost);
+    um_val sums = um_ksum_get(k, t.sum, t.lost), sum = um_k_extract(k, sums, 0);
+    for (int32_t i = 1; i < together; i++)
+        sum = um_k_add(k, sum, um_k_extract(k, sums, (uint32_t)i));
     if (lanes > 1) {
         sum = sum_lanes(s, sum, lane, lanes, near ? 1 : each);
         in = um_k_and(k, in, um_k_eq(k, lane, s->zero));

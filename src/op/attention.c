@@ -190,6 +190,7 @@ static const struct attention_row {
     {1, 3, 1, 65, 129, 64, 64, BIAS_NONE, 0, 0, UM_CAUSAL_BOTTOM_RIGHT, 0, 0, 0, false, false, 0},
     {1, 2, 1, 5, 257, 40, 33, BIAS_BOOL, 1, 2, UM_CAUSAL_NONE, 0, 0, 0, false, false, 0},
     {1, 2, 1, 210, 145, 8, 7, BIAS_FLOAT, 1, 1, UM_CAUSAL_TOP_LEFT, 130, 0, 0, true, true, UM_F32},
+    {2, 2, 1, 20, 70, 4, 5, BIAS_NONE, 0, 0, UM_CAUSAL_NONE, 0, 0, 0, false, true, 0},
     {1, 2, 1, 17, 70, 72, 132, BIAS_NONE, 0, 0, UM_CAUSAL_BOTTOM_RIGHT, 0, 0, 0, true, false, 0},
     {2, 4, 2, 1, 777, 8, 12, BIAS_NONE, 0, 0, UM_CAUSAL_BOTTOM_RIGHT, 600, 0, 0, true, false,
      UM_F32},
