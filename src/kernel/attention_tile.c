@@ -15,8 +15,7 @@ enum {
     LANES = 4,
     ACROSS = UM_KTILE_COLUMNS / LANES, /* invocations across the columns that are made */
     PARTS = 8,                         /* vectors that an invocation fetches at a time, at most */
-    TERMS_FEW = 1024, /* sums of parts of that many lose less than the contract allows */
-    GROUPS_FEW = 192  /* below, smaller tiles are better than idle multiprocessors */
+    TERMS_FEW = 1024 /* sums of parts of that many lose less than the contract allows */
 };
 
 /* ---- forms ---------------------------------------------------------------------------------- */
@@ -35,8 +34,6 @@ um_ktile um_ktile_of(um_kattention *a, bool queries, int64_t columns)
         t.own = 8;
     else if (f64)
         t.other = 32;
-    else if (!wide && heads * um_ceil_div(rows, 64) >= GROUPS_FEW)
-        t.own = 64, t.other = 32;
     t.wide = wide ? 2 : 1;
     t.deep = f64 ? 8 : 16;
     t.across = t.other / LANES;
