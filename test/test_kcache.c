@@ -45,7 +45,7 @@ static void compare(um_kcache *cache, const um_op *op, const char *what)
 {
     um_kplan kept, made;
     CHECK_OK(um_kplan_make(op, &made));
-    CHECK_OK(um_kcache_plan(cache, op, &kept));
+    CHECK_OK(um_kcache_plan(cache, op, 0, &kept));
     CHECK_MSG(kept.launch_count == made.launch_count && kept.scratch_bytes == made.scratch_bytes &&
                   strcmp(kept.fault, made.fault) == 0,
               "%s", what);
@@ -115,17 +115,18 @@ static void test_hit(void)
     um_kcache *cache = new_cache(0);
     um_op first = add_of(5, 1 << 20), moved = add_of(5, 1 << 24), other = add_of(6, 1 << 20);
     um_kplan a, b, c;
-    CHECK_OK(um_kcache_plan(cache, &first, &a));
+    CHECK_OK(um_kcache_plan(cache, &first, 0, &a));
     int64_t calls = um_mem_alloc_count();
-    CHECK_OK(um_kcache_plan(cache, &moved, &b));
+    CHECK_OK(um_kcache_plan(cache, &moved, 0, &b));
     CHECK(um_mem_alloc_count() == calls);
     CHECK(a.launch[0].kernel == b.launch[0].kernel);
     CHECK(b.launch[0].buffer[0].begin == moved.out[0].ptr);
-    CHECK_OK(um_kcache_plan(cache, &other, &c));
+    CHECK(b.form == 0 && b.form_count == 1);
+    CHECK_OK(um_kcache_plan(cache, &other, 0, &c));
     CHECK(c.launch[0].kernel == a.launch[0].kernel);
     other.id = UM_OP_MUL;
     um_kcache_release_plan(&c);
-    CHECK_OK(um_kcache_plan(cache, &other, &c));
+    CHECK_OK(um_kcache_plan(cache, &other, 0, &c));
     CHECK(c.launch[0].kernel != a.launch[0].kernel);
     um_kcache_release_plan(&a);
     um_kcache_release_plan(&b);
@@ -139,24 +140,24 @@ static void test_bound(void)
     um_kcache *cache = new_cache(4);
     um_op oldest = add_of(1, 1 << 20);
     um_kplan held, plan;
-    CHECK_OK(um_kcache_plan(cache, &oldest, &held));
+    CHECK_OK(um_kcache_plan(cache, &oldest, 0, &held));
     for (int32_t rows = 2; rows < 40; rows++) {
         um_op op = add_of(rows, 1 << 20);
-        CHECK_OK(um_kcache_plan(cache, &op, &plan));
+        CHECK_OK(um_kcache_plan(cache, &op, 0, &plan));
         um_kcache_release_plan(&plan);
         if (rows == 5) full = um_mem_live_count();
         if (rows >= 5) CHECK(um_mem_live_count() == full);
     }
     int64_t calls = um_mem_alloc_count();
     um_op last = add_of(36, 1 << 20), gone = add_of(35, 1 << 20);
-    CHECK_OK(um_kcache_plan(cache, &last, &plan)); /* now the newest */
+    CHECK_OK(um_kcache_plan(cache, &last, 0, &plan)); /* now the newest */
     um_kcache_release_plan(&plan);
     CHECK(um_mem_alloc_count() == calls);
-    CHECK_OK(um_kcache_plan(cache, &gone, &plan));
+    CHECK_OK(um_kcache_plan(cache, &gone, 0, &plan));
     um_kcache_release_plan(&plan);
     CHECK(um_mem_alloc_count() > calls);
     calls = um_mem_alloc_count();
-    CHECK_OK(um_kcache_plan(cache, &last, &plan)); /* 37 went */
+    CHECK_OK(um_kcache_plan(cache, &last, 0, &plan)); /* 37 went */
     um_kcache_release_plan(&plan);
     CHECK(um_mem_alloc_count() == calls);
     um_kcache_release_plan(&held);
@@ -175,14 +176,14 @@ static void test_no_memory(void)
         um_mem_fail_at(n, false);
         um_status status = um_kcache_create(&(um_kcache_desc){0}, &cache);
         if (status == UM_OK) {
-            status = um_kcache_plan(cache, &op, &plan);
+            status = um_kcache_plan(cache, &op, 0, &plan);
             um_kcache_release_plan(&plan);
         }
         bool done = !um_mem_failed();
         um_mem_fail_at(0, false);
         CHECK(status == (done ? UM_OK : UM_OUT_OF_MEMORY));
         if (cache) { /* as good as new */
-            CHECK_OK(um_kcache_plan(cache, &op, &plan));
+            CHECK_OK(um_kcache_plan(cache, &op, 0, &plan));
             um_kcache_release_plan(&plan);
         }
         um_kcache_release(cache);
@@ -223,7 +224,7 @@ static void plan_much(void *arg)
         void *object;
         um_op op = add_of(1 + i * 7 % 23, 1 << 20);
         if (i % 3 == 0) op.id = UM_OP_MUL;
-        CHECK_OK(um_kcache_plan(arg, &op, &plan));
+        CHECK_OK(um_kcache_plan(arg, &op, 0, &plan));
         CHECK_OK(um_kcache_compiled(&plan.launch[0], &object));
         CHECK(object == &context);
         um_kcache_release_plan(&plan);
@@ -241,12 +242,12 @@ static void test_threads(void)
         &cache));
     um_op op = add_of(1, 1 << 20);
     to_fail = 1;
-    CHECK_OK(um_kcache_plan(cache, &op, &plan));
+    CHECK_OK(um_kcache_plan(cache, &op, 0, &plan));
     CHECK_FAILS(um_kcache_compiled(&plan.launch[0], &object), UM_UNSUPPORTED, "no");
     um_kcache_release_plan(&plan);
-    CHECK_OK(um_kcache_plan(cache, &op, &held[0])); /* so that no kernel goes */
+    CHECK_OK(um_kcache_plan(cache, &op, 0, &held[0])); /* so that no kernel goes */
     op.id = UM_OP_MUL;
-    CHECK_OK(um_kcache_plan(cache, &op, &held[1]));
+    CHECK_OK(um_kcache_plan(cache, &op, 0, &held[1]));
     for (int32_t i = 0; i < THREADS; i++)
         CHECK_OK(um_thread_start(&threads[i], plan_much, cache, "plan"));
     for (int32_t i = 0; i < THREADS; i++) um_thread_join(threads[i]);

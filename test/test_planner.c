@@ -56,7 +56,7 @@ static int64_t parts_of(um_klimits limits, const um_op *op)
     char why[256];
     CHECK_OK(um_kcache_create(&(um_kcache_desc){0}, &cache));
     bool supported = um_planner_supports(cache, &limits, op, why, sizeof why);
-    um_status status = um_planner_run(cache, &limits, op, count_part, &t);
+    um_status status = um_planner_run(cache, &limits, op, 0, count_part, &t);
     CHECK(status == (supported ? UM_OK : UM_UNSUPPORTED));
     CHECK(t.elements == (supported ? um_view_count(&op->out[0]) : 0));
     if (!supported) CHECK_MSG(strcmp(why, um_last_error()->message) == 0, "%s", why);
@@ -118,11 +118,15 @@ static void what_cannot_be_cut_says_so(void)
     rows.attrs.axis.axis = 1;
     finish_op(&rows);
     CHECK(parts_of((um_klimits){.binding_max_bytes = 2000}, &rows) == 0);
-    /* no kernel at any size */
-    um_op gelu = op_of(UM_OP_GELU, 1, UM_F64, 1, (const int64_t[]){4});
-    finish_op(&gelu);
-    CHECK(parts_of((um_klimits){0}, &gelu) == 0);
-    CHECK(strstr(um_last_error()->message, "no kernel for f64") != NULL);
+    /* the kernels' own limit: lines apart fit, one line does not */
+    um_op order = op_of(UM_OP_ARGSORT, 1, UM_I8, 2, (const int64_t[]){8, 1 << 28});
+    order.attrs.sort.axis = 1;
+    finish_op(&order);
+    CHECK(parts_of((um_klimits){0}, &order) > 1);
+    order = op_of(UM_OP_ARGSORT, 1, UM_I8, 1, (const int64_t[]){1 << 30});
+    finish_op(&order);
+    CHECK(parts_of((um_klimits){0}, &order) == 0);
+    CHECK(strstr(um_last_error()->message, "no kernel for 2^30 elements") != NULL);
 }
 
 static void groups_are_folded(void)

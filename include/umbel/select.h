@@ -111,11 +111,12 @@ UM_API void um_device_set_fallback_callback(um_device *device, um_fallback_fn fn
 /* ---- matrix tiles ------------------------------------------------------------------------- */
 
 /* The tile, m by n of the result and k deep, that suits a matrix product of m x n x k on the
- * device. With tensor cores and m, n, k all multiples of 16: 128 x 128 x 32 when the smallest of
- * them is 512 or more, else 64 x 64 x 16. Otherwise, by the smallest: up to 64 16 x 16 x 16, up to
- * 512 64 x 64 x 16, else 128 x 128 x 8. For kernels of the caller's own: Umbel's choose for
- * themselves. INVALID_ARGUMENT: a NULL, a size below 1, an op other than a matrix product,
- * convolution or attention. */
+ * device. Of a matmul the one that Umbel's own kernel was fastest with, where it has timed
+ * row-major products of such sizes (UMBEL_TUNE); that is looked up on disk. Else with tensor cores
+ * and m, n, k all multiples of 16: 128 x 128 x 32 when the smallest of them is 512 or more, else 64
+ * x 64 x 16. Otherwise, by the smallest: up to 64 16 x 16 x 16, up to 512 64 x 64 x 16, else 128 x
+ * 128 x 8. For kernels of the caller's own: Umbel's choose for themselves. INVALID_ARGUMENT: a
+ * NULL, a size below 1, an op other than a matrix product, convolution or attention. */
 UM_API UM_MUST_CHECK um_status um_recommended_tile(um_device *device, um_op_id op, int64_t m,
                                                    int64_t n, int64_t k, um_matrix_tile *out);
 

@@ -108,6 +108,9 @@ typedef enum um_env {
 } um_env;
 /* The variable's text, or NULL when it is not set or empty. */
 const char *um_env_get(um_env variable);
+/* The folder for what is kept between runs (which may not be there): UMBEL_CACHE_DIR, else umbel in
+ * XDG_CACHE_HOME or ~/.cache. false: none, or the program has more rights than its user. */
+bool um_env_cache_dir(char *out, size_t out_size);
 /* Rows, for help texts and docs. */
 const char *um_env_name(um_env variable);
 const char *um_env_doc(um_env variable);

@@ -1,6 +1,7 @@
 /* base/env.c: every environment variable the library reads, by its row in env.def. */
-#include "base/base.h"
+#include "base/os.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const struct {
@@ -14,6 +15,21 @@ static const struct {
 const char *um_env_name(um_env variable) { return rows[variable].name; }
 
 const char *um_env_doc(um_env variable) { return rows[variable].doc; }
+
+bool um_env_cache_dir(char *out, size_t out_size)
+{
+    const char *own = um_env_get(UM_ENV_CACHE_DIR), *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    int length = -1;
+    if (um_os_is_privileged()) return false;
+    if (own)
+        length = snprintf(out, out_size, "%s", own);
+    else if (xdg && xdg[0] == '/')
+        length = snprintf(out, out_size, "%s/umbel", xdg);
+    else if (home && home[0] == '/')
+        length = snprintf(out, out_size, "%s/.cache/umbel", home);
+    return length > 0 && (size_t)length < out_size;
+}
 
 const char *um_env_get(um_env variable)
 {

@@ -1,4 +1,4 @@
-/* base/file_posix.c: whole files, read-only, mapped where that works; folders and paths. */
+/* base/file_posix.c: whole files, mapped where that works, and replaced; folders and paths. */
 #include "base/os.h"
 
 #include <dirent.h>
@@ -84,6 +84,49 @@ void um_file_close(um_file *file)
     else
         um_mem_free(data);
     *file = (um_file){NULL, 0, false};
+}
+
+/* The folders that lead to the file. */
+static um_status make_folders(char *path)
+{
+    for (char *c = path + 1; *c; c++) {
+        if (*c != '/') continue;
+        *c = 0;
+        int error = mkdir(path, 0700) == 0 ? 0 : errno;
+        um_status status = error == 0 || error == EEXIST ? UM_OK : fail_errno(path, "make", error);
+        *c = '/';
+        if (status != UM_OK) return status;
+    }
+    return UM_OK;
+}
+
+static um_status write_whole(int fd, const char *path, const char *data, size_t size_bytes)
+{
+    while (size_bytes > 0) {
+        ssize_t put = write(fd, data, size_bytes);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return fail_errno(path, "write", put < 0 ? errno : EIO);
+        data += put;
+        size_bytes -= (size_t)put;
+    }
+    return UM_OK;
+}
+
+um_status um_file_replace(const char *path, const void *data, size_t size_bytes)
+{
+    static _Atomic unsigned number;
+    char part[1200];
+    int length = snprintf(part, sizeof part, "%s.%ld.%u", path, (long)getpid(), number++);
+    if (length < 0 || (size_t)length >= sizeof part)
+        return UM_FAIL(UM_IO_ERROR, "file: the path has %zu bytes", strlen(path));
+    UM_TRY(make_folders(part));
+    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return fail_errno(part, "create", errno);
+    um_status status = write_whole(fd, part, data, size_bytes);
+    if (close(fd) != 0 && status == UM_OK) status = fail_errno(part, "write", errno);
+    if (status == UM_OK && rename(part, path) != 0) status = fail_errno(path, "replace", errno);
+    if (status != UM_OK) unlink(part);
+    return status;
 }
 
 /* ---- folders and paths ---------------------------------------------------------------------- */

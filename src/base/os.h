@@ -82,6 +82,10 @@ typedef struct um_file {
 um_status um_file_open(const char *path, um_file *out);
 void um_file_close(um_file *file);
 
+/* Writes the file, and the folders that it lacks, so that others see the old one or the new one,
+ * whole. IO_ERROR, NOT_FOUND. */
+um_status um_file_replace(const char *path, const void *data, size_t size_bytes);
+
 /* Calls fn for each file in the folder whose name ends in `suffix`, by name. NOT_FOUND, IO_ERROR.
  */
 um_status um_os_list(const char *folder, const char *suffix,

@@ -39,7 +39,7 @@ typedef struct kept {
     uint64_t hash, *key;
     int64_t key_words;
     kept_launch *launch;
-    int32_t launch_count;
+    int32_t launch_count, form, form_count;
     uint64_t scratch_bytes;
     char fault[sizeof((um_kplan *)0)->fault];
 } kept;
@@ -70,11 +70,12 @@ static int32_t region_of(const um_op *op, int32_t i)
 
 /* All that a plan depends on. What attributes have beyond those of the op's does no harm but that
  * plans are made twice. */
-static int64_t make_key(const um_op *op, uint64_t *key)
+static int64_t make_key(const um_op *op, int32_t form, uint64_t *key)
 {
     int64_t n = 0;
     const um_attrs attrs = um_op_plain_attrs(op);
-    key[n++] = (uint64_t)op->id << 32 | (uint32_t)op->in_count << 16 | (uint32_t)op->out_count;
+    key[n++] = (uint64_t)form << 56 | (uint64_t)op->id << 32 | (uint32_t)op->in_count << 16 |
+               (uint32_t)op->out_count;
     memcpy(key + n, &attrs, sizeof attrs);
     n += (int64_t)(sizeof attrs / sizeof *key);
     for (int32_t which = 0; which < UM_PROGRAMS; which++) {
@@ -243,6 +244,8 @@ static void use(um_kcache *c, kept *p, const um_op *op, um_kplan *out)
 {
     unlink_age(c, p);
     link_newest(c, p);
+    out->form = p->form;
+    out->form_count = p->form_count;
     out->scratch_bytes = p->scratch_bytes;
     memcpy(out->fault, p->fault, sizeof p->fault);
     out->launch_count = p->launch_count;
@@ -279,6 +282,8 @@ static kept *keep(const um_kplan *plan, uint64_t hash, const uint64_t *key, int6
                 .key = (uint64_t *)(p + 1),
                 .key_words = key_words,
                 .launch_count = plan->launch_count,
+                .form = plan->form,
+                .form_count = plan->form_count,
                 .scratch_bytes = plan->scratch_bytes};
     memcpy(p->key, key, key_bytes);
     memcpy(p->fault, plan->fault, sizeof p->fault);
@@ -337,10 +342,24 @@ static kept *insert(um_kcache *c, kept *p)
     return gone;
 }
 
-um_status um_kcache_plan(um_kcache *c, const um_op *op, um_kplan *out)
+/* A new plan; of form 0, the form that is chosen. */
+static um_status make(um_kcache *c, const um_op *op, int32_t form, um_kplan *out)
+{
+    um_op made = regional(op);
+    UM_TRY(um_kplan_make_form(&made, form, out));
+    if (form == 0 && out->form_count > 1 && c->desc.choose)
+        form = c->desc.choose(c->desc.ctx, op, out->form_count);
+    if (form != out->form) {
+        um_kplan_release(out);
+        UM_TRY(um_kplan_make_form(&made, form, out));
+    }
+    return share_all(c, out);
+}
+
+um_status um_kcache_plan(um_kcache *c, const um_op *op, int32_t form, um_kplan *out)
 {
     uint64_t key[KEY_WORDS];
-    int64_t key_words = make_key(op, key);
+    int64_t key_words = make_key(op, form, key);
     uint64_t hash = um_hash(key, (size_t)key_words * sizeof *key, 0);
     out->launch_count = 0;
     um_mutex_lock(&c->lock);
@@ -348,9 +367,7 @@ um_status um_kcache_plan(um_kcache *c, const um_op *op, um_kplan *out)
     if (p) use(c, p, op, out);
     um_mutex_unlock(&c->lock);
     if (p) return UM_OK;
-    um_op made = regional(op);
-    UM_TRY(um_kplan_make(&made, out));
-    UM_TRY(share_all(c, out));
+    UM_TRY(make(c, op, form, out));
     p = keep(out, hash, key, key_words);
     if (!p) return UM_FAIL(UM_OUT_OF_MEMORY, "%s: no memory for a plan", um_op_name(op->id));
     forget(insert(c, p));

@@ -18,13 +18,16 @@ typedef struct um_kcache_desc {
     /* What a driver makes of a kernel, once; called by one thread at a time. */
     um_status (*compile)(void *ctx, const um_kernel *kernel, void **object);
     void (*destroy)(void *ctx, void *object);
+    /* The form for an op that has several (um_tune_choose, with whatever the driver's ctx leads
+     * to); may ask for plans of forms. NULL: 0. */
+    int32_t (*choose)(void *ctx, const um_op *op, int32_t form_count);
 } um_kcache_desc;
 
 /* Of several threads, like what follows. OUT_OF_MEMORY. */
 um_status um_kcache_create(const um_kcache_desc *desc, um_kcache **out);
 void um_kcache_release(um_kcache *cache); /* no plan of it is alive; NULL is legal */
-/* As um_kplan_make, and released by: */
-um_status um_kcache_plan(um_kcache *cache, const um_op *op, um_kplan *out);
+/* As um_kplan_make_form, but that form 0 is the chosen one; and released by: */
+um_status um_kcache_plan(um_kcache *cache, const um_op *op, int32_t form, um_kplan *out);
 void um_kcache_release_plan(um_kplan *plan);
 /* What compile made of the launch's kernel: now, if nobody asked before. Of a plan from a cache
  * that has a compile. A failure is not kept. */

@@ -1,6 +1,8 @@
 /* Kinds of devices by name, and the matrix tile that suits a device. Called by spec.c and from
  * outside. */
 #include "device/device.h"
+#include "device/tune.h"
+#include "kernel/library.h"
 #include "op/table.h"
 
 #include <ctype.h>
@@ -63,6 +65,26 @@ static void tile_by_rule(bool tensor_cores, int64_t m, int64_t n, int64_t k, um_
     }
 }
 
+/* The tile of the form that was the fastest for such a product; false: nobody has timed it. */
+static bool tile_by_times(const um_caps *caps, int64_t m, int64_t n, int64_t k, um_matrix_tile *out)
+{
+    static const um_dtype dtypes[] = {UM_F32, UM_F16, UM_BF16};
+    um_op op = {.id = UM_OP_MATMUL, .in_count = 2, .out_count = 1};
+    const int64_t shape[3][2] = {{m, k}, {k, n}, {m, n}};
+    for (size_t i = 0; i < UM_COUNT_OF(dtypes); i++) {
+        if (um_view_make(0, dtypes[i], 2, shape[0], &op.in[0]) != UM_OK ||
+            um_view_make(0, dtypes[i], 2, shape[1], &op.in[1]) != UM_OK ||
+            um_view_make(0, dtypes[i], 2, shape[2], &op.out[0]) != UM_OK)
+            return false;
+        int32_t tile[3], form = um_tune_find(caps->kind, caps->name, &op);
+        if (form == 0) continue;
+        um_kproduct_tile(form, tile);
+        *out = (um_matrix_tile){.m = tile[0], .n = tile[1], .k = tile[2]};
+        return true;
+    }
+    return false;
+}
+
 um_status um_recommended_tile(um_device *device, um_op_id op, int64_t m, int64_t n, int64_t k,
                               um_matrix_tile *out)
 {
@@ -81,6 +103,7 @@ um_status um_recommended_tile(um_device *device, um_op_id op, int64_t m, int64_t
     }
     um_caps caps = {.struct_size = sizeof caps};
     UM_TRY(um_device_caps(device, &caps));
+    if (op == UM_OP_MATMUL && tile_by_times(&caps, m, n, k, out)) return UM_OK;
     tile_by_rule((caps.features & UM_FEATURE_TENSOR_CORES) != 0, m, n, k, out);
     return UM_OK;
 }

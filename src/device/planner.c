@@ -11,6 +11,7 @@ enum { CUT_AT = 64, TEXT = 200 }; /* parts of longer axes are of multiples of so
 typedef struct walk {
     um_kcache *cache;
     um_klimits limits;
+    int32_t form;
     um_kplan_fn fn; /* NULL: only whether all parts have plans */
     void *ctx;
     um_kplan plan; /* of one part at a time */
@@ -146,7 +147,7 @@ static um_status try_whole(walk *w, const um_op *op, bool *fits)
     if (!um_kplan_supports(op, w->why, sizeof w->why)) {
         return is_large(op) ? UM_OK : UM_FAIL(UM_UNSUPPORTED, "%s", w->why);
     }
-    um_status status = um_kcache_plan(w->cache, op, &w->plan);
+    um_status status = um_kcache_plan(w->cache, op, w->form, &w->plan);
     if (status == UM_OK) *fits = launches_fit(w);
     if (*fits && w->fn) status = w->fn(w->ctx, op, &w->plan);
     um_kcache_release_plan(&w->plan);
@@ -168,11 +169,11 @@ static um_status walk_parts(walk *w, const um_op *op)
     return walk_parts(w, &part);
 }
 
-um_status um_planner_run(um_kcache *cache, const um_klimits *limits, const um_op *op,
+um_status um_planner_run(um_kcache *cache, const um_klimits *limits, const um_op *op, int32_t form,
                          um_kplan_fn fn, void *ctx)
 {
     bool fits;
-    walk w = {.cache = cache, .limits = *limits, .fn = fn, .ctx = ctx};
+    walk w = {.cache = cache, .limits = *limits, .form = form, .fn = fn, .ctx = ctx};
     UM_TRY(try_whole(&w, op, &fits));
     if (fits) return UM_OK;
     w.fn = NULL;

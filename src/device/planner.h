@@ -22,9 +22,10 @@ static inline um_klimits um_klimits_of(const um_caps *caps)
 typedef um_status (*um_kplan_fn)(void *ctx, const um_op *op, um_kplan *plan);
 
 /* Of a checked op: calls fn with the plan of each part, in any order, or with a failure of its own,
- * UNSUPPORTED naming op, size and limit, with none. OUT_OF_MEMORY; what fn returns, which stops it.
+ * UNSUPPORTED naming op, size and limit, with none. form: as of um_kcache_plan. OUT_OF_MEMORY; what
+ * fn returns, which stops it.
  */
-um_status um_planner_run(um_kcache *cache, const um_klimits *limits, const um_op *op,
+um_status um_planner_run(um_kcache *cache, const um_klimits *limits, const um_op *op, int32_t form,
                          um_kplan_fn fn, void *ctx);
 /* Whether there are kernels for it within the limits; why says why not. */
 bool um_planner_supports(um_kcache *cache, const um_klimits *limits, const um_op *op, char *why,

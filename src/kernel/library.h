@@ -49,6 +49,9 @@ typedef struct um_klaunch {
 enum { UM_KPLAN_LAUNCHES = 32, UM_KFAULT_BYTES = 16 };
 
 typedef struct um_kplan {
+    /* Which of several ways to do the op, from 1 to form_count; 0: by the library's rules. One way:
+     * form_count is 1. */
+    int32_t form, form_count;
     um_klaunch launch[UM_KPLAN_LAUNCHES];
     int32_t launch_count;
     /* Memory from the first launch to the last, at a multiple of 16. Its first UM_KFAULT_BYTES are
@@ -63,6 +66,8 @@ typedef struct um_kplan {
 bool um_kplan_supports(const um_op *op, char *why, size_t why_size);
 /* Of an op that is supported. OUT_OF_MEMORY. *out is good for release also after a failure. */
 um_status um_kplan_make(const um_op *op, um_kplan *out);
+/* In one of the forms that a plan has counted; 0: as um_kplan_make. */
+um_status um_kplan_make_form(const um_op *op, int32_t form, um_kplan *out);
 void um_kplan_release(um_kplan *plan);
 
 /* ---- the parts (walk.c) --------------------------------------------------------------------- */
@@ -205,6 +210,9 @@ typedef struct um_kproduct {
     um_val (*meets)(void *ctx, um_kernel *k, um_val row, um_val column, um_val depth);
 } um_kproduct;
 /* Appends a launch or two to the plan, and takes its scratch memory. */
+/* Rows, columns and depth of the tiles of a form of a product of f32 (the plan of whose op counts
+ * forms). */
+void um_kproduct_tile(int32_t form, int32_t tile[3]);
 um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *p);
 
 /* ---- order (sort.c) ------------------------------------------------------------------------- */

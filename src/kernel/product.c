@@ -403,9 +403,9 @@ static uint32_t block_of(const um_kproduct *p)
     return p->compute != UM_F64 && p->rows > 2 * TILE ? 2 * LANES : LANES;
 }
 
-static int64_t split_count(const um_kproduct *p)
+static int64_t split_count(const um_kproduct *p, uint32_t block)
 {
-    int64_t down = um_ceil_div(p->rows, TILE / LANES * block_of(p));
+    int64_t down = um_ceil_div(p->rows, TILE / LANES * block);
     int64_t tiles = p->batches * down * um_ceil_div(p->columns, TILE);
     if (!is_tiled(p) || tiles >= TILES_FEW) return 1;
     int64_t splits = UM_MIN(um_ceil_div(TILES_WANTED, tiles), p->depth / SPLIT_DEPTH);
@@ -414,6 +414,27 @@ static int64_t split_count(const um_kproduct *p)
     /* Of whole parts of the depth: the last may have less, none has nothing. */
     int64_t chunk = um_ceil_div(um_ceil_div(p->depth, splits), TILE_DEPTH) * TILE_DEPTH;
     return um_ceil_div(p->depth, chunk);
+}
+
+/* The plan's form, less 1, as bits: tall tiles (not of f64), the depth not split. */
+enum { FORM_TALL = 1, FORM_WHOLE = 2 };
+
+static void take_form(product *s, um_kplan *plan)
+{
+    const um_kproduct *p = s->p;
+    bool no_tall = p->compute == UM_F64;
+    int32_t bits = no_tall ? (plan->form - 1) * 2 : plan->form - 1;
+    s->block = plan->form == 0 ? block_of(p) : bits & FORM_TALL ? 2 * LANES : LANES;
+    s->splits = plan->form > 0 && (bits & FORM_WHOLE) ? 1 : split_count(p, s->block);
+    if (!is_tiled(p)) return;
+    plan->form_count = (no_tall ? 1 : 2) * (split_count(p, LANES) > 1 ? 2 : 1);
+}
+
+void um_kproduct_tile(int32_t form, int32_t tile[3])
+{
+    tile[0] = (form - 1) & FORM_TALL ? 2 * TILE : TILE;
+    tile[1] = TILE;
+    tile[2] = TILE_DEPTH;
 }
 
 static um_status begin_launch(product *s, um_kplan *plan, const char *name, int32_t parts,
@@ -434,9 +455,10 @@ static um_status begin_launch(product *s, um_kplan *plan, const char *name, int3
 
 um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *p)
 {
-    product s = {.p = p, .splits = split_count(p), .block = block_of(p)};
+    product s = {.p = p};
     int32_t parts = UM_KPRODUCT_FACTORS | UM_KPRODUCT_RESULT;
     char second[48];
+    take_form(&s, plan);
     if (s.splits > 1) parts = UM_KPRODUCT_FACTORS;
     UM_TRY(begin_launch(&s, plan, name, parts, is_tiled(p)));
     if (is_tiled(p))

@@ -6,17 +6,22 @@
  * is on a device that does it later. */
 #include "base/os.h"
 #include "device/planner.h"
+#include "device/tune.h"
 #include "render/render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <umbel/backend.h>
 
+#define INTERP_NAME "interpreter of kernels"
+
 struct um_backend_device {
     uint32_t subgroup_size;
     um_target target; /* that kernels are expanded for; UM_TARGET_COUNT: none */
     um_klimits limits;
     um_kcache *kernels;
+    um_tune *tune;
+    um_tune_device timed;
 };
 
 struct um_backend_stream {
@@ -46,7 +51,7 @@ static um_status interp_describe(int32_t ordinal, um_device_info *out)
     out->ordinal = ordinal;
     out->memory_kind = UM_MEMORY_HOST;
     snprintf(out->backend, sizeof out->backend, "interp");
-    snprintf(out->name, sizeof out->name, "interpreter of kernels");
+    snprintf(out->name, sizeof out->name, INTERP_NAME);
     um_os_memory(&out->memory_total_bytes, &free_bytes);
     return UM_OK;
 }
@@ -105,6 +110,36 @@ static void destroy(void *ctx, void *object)
     um_kernel_release(object);
 }
 
+static int32_t choose(void *ctx, const um_op *op, int32_t form_count)
+{
+    const um_backend_device *device = ctx;
+    return um_tune_choose(device->tune, op, form_count);
+}
+
+extern const um_backend um_backend_interp;
+static um_status enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form);
+
+static um_status open_kernels(um_backend_device *device)
+{
+    device->timed = (um_tune_device){&um_backend_interp, device, enqueue_form};
+    UM_TRY(um_tune_create(&(um_tune_desc){.kind = UM_DEVICE_INTERP,
+                                          .name = INTERP_NAME,
+                                          .driver = "",
+                                          .ctx = &device->timed,
+                                          .time = um_tune_time},
+                          &device->tune));
+    return um_kcache_create(
+        &(um_kcache_desc){.ctx = device, .compile = compile, .destroy = destroy, .choose = choose},
+        &device->kernels);
+}
+
+static void interp_close(um_backend_device *device)
+{
+    um_kcache_release(device->kernels);
+    um_tune_release(device->tune);
+    um_mem_free(device);
+}
+
 static um_status interp_open(int32_t ordinal, um_backend_device **out)
 {
     (void)ordinal;
@@ -132,26 +167,19 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
     device->subgroup_size = size;
     device->target = target;
     device->limits = limits;
-    um_status status = um_kcache_create(
-        &(um_kcache_desc){.ctx = device, .compile = compile, .destroy = destroy}, &device->kernels);
+    um_status status = open_kernels(device);
     if (status != UM_OK) {
-        um_mem_free(device);
+        interp_close(device);
         return status;
     }
     *out = device;
     return UM_OK;
 }
 
-static void interp_close(um_backend_device *device)
-{
-    um_kcache_release(device->kernels);
-    um_mem_free(device);
-}
-
 static um_status interp_caps(um_backend_device *device, um_caps *out)
 {
     out->kind = UM_DEVICE_INTERP;
-    snprintf(out->name, sizeof out->name, "interpreter of kernels");
+    snprintf(out->name, sizeof out->name, INTERP_NAME);
     for (um_dtype dtype = UM_F64; dtype <= UM_BOOL; dtype++) out->storage |= UM_BIT(dtype);
     out->arithmetic = UM_DTYPES_FIB;
     out->compute_units = 1;
@@ -353,11 +381,16 @@ static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
     return UM_OK;
 }
 
-static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)
+static um_status enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form)
 {
     UM_TRY(state(stream));
     const um_backend_device *device = stream->device;
-    return um_planner_run(device->kernels, &device->limits, op, enqueue_plan, stream);
+    return um_planner_run(device->kernels, &device->limits, op, form, enqueue_plan, stream);
+}
+
+static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)
+{
+    return enqueue_form(stream, op, 0);
 }
 
 const um_backend um_backend_interp = {
