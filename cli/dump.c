@@ -9,11 +9,12 @@
 #include <string.h>
 
 typedef struct dump {
-    const char *op, *dtype, *shape, *target, *output;
+    const char *op, *dtype, *shape, *target, *output, *arch;
     int64_t sample; /* -1: the first with something to write */
     bool least;
     enum { IR, TEXT, SPIRV } form;
     um_target text;
+    const um_kunit *unit; /* of the arch; NULL: none */
     um_spirv_flavour flavour;
     FILE *file; /* where text goes */
 } dump;
@@ -198,8 +199,10 @@ static int show_rendered(const dump *d, const um_kernel *kernel, int32_t index)
     um_kernel *lowered;
     um_text out = {0};
     uint32_t types = d->least ? 0 : UINT32_MAX, size = d->least ? 0 : 32;
+    if (d->unit) size = d->unit->subgroup;
     um_klacks lacks = d->form == TEXT ? um_text_lacks(d->text, types, size)
                                       : um_spirv_flavour_lacks(d->flavour, types, size);
+    if (d->unit) um_lacks_no_unit(&lacks, d->unit);
     um_status status = um_kernel_lower(kernel, &lacks, &lowered);
     if (status == UM_OK)
         status = d->form == TEXT ? um_render_text(lowered, d->text, &out)
@@ -241,17 +244,27 @@ static int find_target(dump *d)
     return d->output ? CLI_GO : cli_wrong_usage("SPIR-V is no text: --output FILE says where to");
 }
 
+static int find_unit(dump *d)
+{
+    if (d->form == TEXT) d->unit = um_arch_unit(d->text, d->arch);
+    return d->unit ? CLI_GO
+                   : cli_fail("--arch: no matrix tiles of '%s' for target %s are known", d->arch,
+                              d->target);
+}
+
 static int run_dump(dump *d)
 {
     um_sample sample;
     um_kplan plan;
     int code = find_target(d);
+    if (code == CLI_GO && d->arch) code = find_unit(d);
     if (code == CLI_GO) code = find_op(d, &sample);
     if (code != CLI_GO) return code;
     bool to_file = d->output && d->form != SPIRV;
     d->file = to_file ? open_output(d->output) : stdout;
     if (!d->file) return CLI_FAILED;
-    code = um_kplan_make(&sample.op, &plan) == UM_OK ? show_plan(d, &plan) : cli_fail_status();
+    code = um_kplan_make_for(&sample.op, d->unit, 0, &plan) == UM_OK ? show_plan(d, &plan)
+                                                                     : cli_fail_status();
     um_kplan_release(&plan);
     if (to_file) code = close_output(d->output, d->file, code);
     return code == CLI_GO ? CLI_DONE : code;
@@ -285,6 +298,11 @@ int cli_dump(int argc, char **argv)
          .out = &d.target,
          .doc = "ir, opencl, cuda, hip, metal, wgsl, spirv (Vulkan), spirv-kernel (OpenCL); "
                 "default: ir"},
+        {.name = "arch",
+         .kind = CLI_TEXT,
+         .value = "A",
+         .out = &d.arch,
+         .doc = "with the matrix unit of that processor: sm_80, sm_90, gfx942, gfx1100, apple7"},
         {.name = "least",
          .kind = CLI_FLAG,
          .out = &d.least,
@@ -301,7 +319,7 @@ int cli_dump(int argc, char **argv)
         .details = "What the kernel library makes of the op: each launch with its work-groups, "
                    "memory and scalars.\n",
         .options = options,
-        .option_count = 7};
+        .option_count = 8};
     int code = cli_parse(&command, argc, argv);
     return code == CLI_GO ? run_dump(&d) : code;
 }

@@ -13,7 +13,8 @@
 typedef struct um_kcache um_kcache;
 
 typedef struct um_kcache_desc {
-    int32_t plans_max; /* then those not used for longest go; 0: 1024 */
+    const um_kunit *unit; /* the device's matrix unit; NULL: none */
+    int32_t plans_max;    /* then those not used for longest go; 0: 1024 */
     void *ctx;
     /* What a driver makes of a kernel, once; called by one thread at a time. */
     um_status (*compile)(void *ctx, const um_kernel *kernel, void **object);

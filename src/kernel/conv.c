@@ -242,7 +242,7 @@ static um_val load(const conv *c, um_kernel *k, int32_t v, um_val batch, um_val 
     for (int32_t axis = 0; axis < c->axes; axis++) at[SPACE + axis] = place[axis];
     um_val index = um_kview_index(k, &c->view[v], c->view[v].base, 0, c->rank, at);
     um_val zero = um_k_splat(k, lanes, um_k_const(k, c->view[v].dtype, 0));
-    return um_kvalue_as(k, c->compute, um_k_load_if(k, c->view[v].mem, index, in, zero));
+    return um_k_load_if(k, c->view[v].mem, index, in, zero);
 }
 
 /* The channel in the whole tensor of one in the group. */
@@ -536,6 +536,7 @@ um_status um_kconv_plan(const um_op *op, um_kplan *plan)
                      .columns = c.flipped ? channels : places,
                      .depth = depth,
                      .compute = c.compute,
+                     .narrow = um_kproduct_narrow(filter->view[0]->dtype),
                      .ctx = &c,
                      .declare = declare,
                      .begin = begin,

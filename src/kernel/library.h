@@ -6,7 +6,7 @@
  *   value.c     what each elementwise op is, on values
  *   map.c       elementwise ops and programs, copy, fill, arange
  *   reduce.c    reductions
- *   product.c   sums of products, and what has them: matmul.c, conv.c
+ *   product.c   sums of products, product_frag.c by matrix units; what has them: matmul.c, conv.c
  *   pool.c      pooling; resize.c the same for resizing
  *   lines.c     what goes line by line (lines.h): softmax.c, norm.c; and rope.c
  *   attention.c attention: attention_forward.c, by attention_tile.c; attention_grad.c its gradients
@@ -28,6 +28,8 @@
 #include "ir/ir.h"
 #include "op/table.h"
 
+#include <umbel/device.h>
+
 /* What a buffer parameter is bound to: begins at a multiple of 16. */
 typedef struct um_kbinding {
     um_ptr begin; /* scratch: an offset in the plan's */
@@ -48,7 +50,16 @@ typedef struct um_klaunch {
 
 enum { UM_KPLAN_LAUNCHES = 32, UM_KFAULT_BYTES = 16 };
 
+/* The matrix unit of the device that a plan is made for. */
+typedef struct um_kunit {
+    const um_matrix_tile *tiles;
+    int32_t tile_count;
+    uint32_t subgroup; /* invocations; all subgroups of such kernels have as many */
+    bool async_copy;
+} um_kunit;
+
 typedef struct um_kplan {
+    const um_kunit *unit; /* NULL: none; used while it is made */
     /* Which of several ways to do the op, from 1 to form_count; 0: by the library's rules. One way:
      * form_count is 1. */
     int32_t form, form_count;
@@ -68,6 +79,8 @@ bool um_kplan_supports(const um_op *op, char *why, size_t why_size);
 um_status um_kplan_make(const um_op *op, um_kplan *out);
 /* In one of the forms that a plan has counted; 0: as um_kplan_make. */
 um_status um_kplan_make_form(const um_op *op, int32_t form, um_kplan *out);
+/* For a device with a matrix unit; NULL: as um_kplan_make_form. */
+um_status um_kplan_make_for(const um_op *op, const um_kunit *unit, int32_t form, um_kplan *out);
 void um_kplan_release(um_kplan *plan);
 
 /* ---- the parts (walk.c) --------------------------------------------------------------------- */
@@ -103,6 +116,8 @@ um_kstore um_kwalk_store(const um_view *out);
 /* How many elements along an axis can be loaded at once: 4, where they lie next to each other and
  * each four at a multiple of 4 from where a parameter can begin; or 1. */
 int32_t um_kwalk_lanes(const um_view *view, int32_t axis);
+/* Whether so can `count` of them. */
+bool um_kwalk_joins(const um_view *view, int32_t axis, int64_t count);
 
 /* One view as a parameter of a kernel: its memory, its base and its strides as scalars. */
 typedef struct um_kview {
@@ -200,15 +215,21 @@ typedef struct um_kproduct {
      * columns of a row, from a multiple of 4; else one. */
     void (*declare)(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, bool in_fours);
     void (*begin)(void *ctx, um_kernel *k, um_val batch); /* what follows is of that entry */
-    /* A factor, or lanes of them, in `compute`; 0 where `in` does not hold. Not called with a depth
+    /* A factor, or lanes of them, in any dtype; 0 where `in` does not hold. Not called with a depth
      * of 0. */
     um_val (*a)(void *ctx, um_kernel *k, um_val row, um_val depth, um_val in, int32_t lanes);
     um_val (*b)(void *ctx, um_kernel *k, um_val column, um_val depth, um_val in, int32_t lanes);
     void (*finish)(void *ctx, um_kernel *k, um_val row, um_val column, um_val sum);
+    /* For a matrix unit: a dtype that has all factors' numbers, whether 16 bytes of them can be
+     * copied as they are, and where: which element of which memory; at NULL: they cannot. */
+    um_dtype narrow;
+    bool a_whole, b_whole;
+    um_val (*at)(void *ctx, um_kernel *k, bool of_b, um_val place, um_val depth, um_mem *mem);
     /* NULL: always. Whether there is a product at all, as opposed to one of zeros, which is NaN
      * where the other factor is not finite. */
     um_val (*meets)(void *ctx, um_kernel *k, um_val row, um_val column, um_val depth);
 } um_kproduct;
+um_dtype um_kproduct_narrow(um_dtype dtype); /* of factors of the dtype */
 /* Appends a launch or two to the plan, and takes its scratch memory. */
 /* Rows, columns and depth of the tiles of a form of a product of f32 (the plan of whose op counts
  * forms). */

@@ -171,8 +171,7 @@ static um_val operand(const matmul *m, um_kernel *k, int32_t v, um_val index, um
     um_dtype dtype = m->view[v].dtype, to = m->op->attrs.matmul.round_to;
     um_val zero = um_k_splat(k, lanes, um_k_const(k, dtype, 0));
     um_val x = um_k_load_if(k, m->view[v].mem, index, in, zero);
-    if (to) x = um_kvalue_as(k, to, x);
-    return um_kvalue_as(k, m->compute, x);
+    return to ? um_kvalue_as(k, to, x) : x;
 }
 
 static um_val element_a(void *ctx, um_kernel *k, um_val row, um_val depth, um_val in, int32_t lanes)
@@ -184,6 +183,24 @@ static um_val element_b(void *ctx, um_kernel *k, um_val column, um_val depth, um
                         int32_t lanes)
 {
     return operand(ctx, k, B, index_of(ctx, k, B, depth, column), in, lanes);
+}
+
+static um_val place_of(void *ctx, um_kernel *k, bool of_b, um_val place, um_val depth, um_mem *mem)
+{
+    const matmul *m = ctx;
+    int32_t v = of_b ? B : A;
+    *mem = m->view[v].mem;
+    return index_of(m, k, v, of_b ? depth : place, of_b ? place : depth);
+}
+
+/* A dtype of matrix units in which all of the factors' numbers are. */
+um_dtype um_kproduct_narrow(um_dtype dtype)
+{
+    if (dtype == UM_F16 || dtype == UM_BF16 || dtype == UM_I8) return dtype;
+    if (dtype == UM_F64 || dtype == UM_F32) return dtype;
+    bool small = dtype == UM_F8E4M3FN || dtype == UM_F8E4M3FNUZ || dtype == UM_F8E5M2 ||
+                 dtype == UM_F8E5M2FNUZ;
+    return small ? UM_F16 : UM_DTYPE_NONE;
 }
 
 /* x + y, of which one may be none: 0. */
@@ -234,6 +251,12 @@ um_status um_kmatmul_plan(const um_op *op, um_kplan *plan)
                      .b_deep = b->stride[last - 1] == 1};
     p.a_lanes = um_kwalk_lanes(a, p.a_deep ? last : last - 1);
     p.b_lanes = um_kwalk_lanes(b, p.b_deep ? last - 1 : last);
+    um_dtype to = op->attrs.matmul.round_to, from = to ? to : a->dtype;
+    if (a->dtype == b->dtype) p.narrow = um_kproduct_narrow(from);
+    if (p.narrow == a->dtype) p.at = place_of;
+    int64_t whole = 128 / um_dtype_bits(a->dtype);
+    p.a_whole = um_kwalk_joins(a, p.a_deep ? last : last - 1, whole);
+    p.b_whole = um_kwalk_joins(b, p.b_deep ? last - 1 : last, whole);
     p.batches = um_view_count(out) / p.rows / p.columns;
     return um_kproduct_plan("matmul", plan, &p);
 }

@@ -6,7 +6,7 @@
  *
  * Floats are added plainly for at most TILE_DEPTH numbers, and then with what each addition loses
  * kept in a second number: the error does not grow with the depth. */
-#include "kernel/library.h"
+#include "kernel/product.h"
 
 #include <stdio.h>
 
@@ -14,23 +14,13 @@ enum {
     TILE = 64, /* columns of a tile, and rows, or twice as many: for each of 16 by 16 invocations */
     LANES = 4, /* 4 columns and 4 or 8 rows */
     TILE_DEPTH = 16,
+    CHUNK_OF = 64,
     FEW = 8,        /* rows or columns, for which most of a tile would be made for nothing */
     TILES_FEW = 64, /* below, the depth is split, so that there are about TILES_WANTED */
     TILES_WANTED = 256,
     SPLIT_DEPTH = 256 /* at least that deep */
 };
 #define PARTIAL_MAX ((int64_t)1 << 24) /* numbers in scratch memory */
-
-typedef struct product {
-    const um_kproduct *p;
-    um_kernel *k;
-    um_klaunch *launch;
-    um_val rows, columns, depth, one, zero;
-    int64_t splits;
-    uint32_t block;       /* rows that an invocation makes of a tile */
-    um_mem shared[2];     /* of a and b */
-    um_mem fetched[2][8]; /* what comes there next */
-} product;
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
@@ -39,30 +29,31 @@ typedef struct total {
     um_mem sum, lost; /* lost: 0 of integers */
 } total;
 
-static bool is_float(const product *s) { return um_dtype_is_float(s->p->compute); }
+static bool is_float(const um_product *s) { return um_dtype_is_float(s->p->compute); }
 
-static um_val zero_of(const product *s, int32_t lanes)
+static um_val zero_of(const um_product *s, int32_t lanes)
 {
     return um_k_splat(s->k, lanes, um_kvalue_number(s->k, s->p->compute, 0));
 }
 
-static um_mem new_var(const product *s, const char *name, int32_t number, int32_t lanes)
+static um_mem new_var(const um_product *s, const char *name, int32_t number, um_dtype dtype,
+                      int32_t lanes)
 {
     char text[32];
     snprintf(text, sizeof text, "%s%d", name, (int)number);
-    um_mem var = um_k_var(s->k, text, s->p->compute, lanes);
-    um_k_set(s->k, var, zero_of(s, lanes));
+    um_mem var = um_k_var(s->k, text, dtype, lanes);
+    um_k_set(s->k, var, um_k_splat(s->k, lanes, um_k_const(s->k, dtype, 0)));
     return var;
 }
 
-static total total_new(const product *s, int32_t number, int32_t lanes)
+static total total_new(const um_product *s, int32_t number, int32_t lanes)
 {
-    total t = {new_var(s, "sum", number, lanes), 0};
-    if (is_float(s)) t.lost = new_var(s, "lost", number, lanes);
+    total t = {new_var(s, "sum", number, s->p->compute, lanes), 0};
+    if (is_float(s)) t.lost = new_var(s, "lost", number, s->p->compute, lanes);
     return t;
 }
 
-static void total_add(const product *s, const total *t, um_val x)
+static void total_add(const um_product *s, const total *t, um_val x)
 {
     um_ksum_add(s->k, t->sum, t->lost, x);
 }
@@ -91,75 +82,99 @@ um_val um_ksum_get(um_kernel *k, um_mem sum, um_mem lost)
 
 /* ---- a tile --------------------------------------------------------------------------------- */
 
-static uint32_t tile_depth(const product *s)
+static uint32_t tile_depth(const um_product *s)
 {
+    if (s->tile) return um_kfrag_depth(s);
     return s->p->compute == UM_F64 ? TILE_DEPTH / 2 : TILE_DEPTH;
 }
 
-static uint32_t tile_size(const product *s, bool of_b)
+static uint32_t tile_size(const um_product *s, bool of_b)
 {
+    if (s->tile) return of_b ? UM_KFRAG_COLUMNS : UM_KFRAG_ROWS;
     return of_b ? TILE : TILE / LANES * s->block;
 }
 
-/* Elements from one depth to the next; more than the tile has, so that a column of it lies in many
- * banks, where there is room. */
-static uint32_t tile_step(const product *s, bool of_b)
+bool um_product_is_deep(const um_product *s, bool of_b)
 {
-    return tile_size(s, of_b) + (s->p->compute == UM_F64 ? 0 : LANES);
+    return of_b ? s->p->b_deep : s->p->a_deep;
 }
 
-static int32_t lanes_of(const product *s, bool of_b)
+/* Elements from one depth to the next, or of parts for a matrix unit that are deep from one row to
+ * the next; more than there are, so that a column of it lies in many banks, where there is room. */
+uint32_t um_product_step(const um_product *s, bool of_b)
 {
+    uint32_t size = tile_size(s, of_b);
+    if (s->tile) size = um_product_is_deep(s, of_b) ? tile_depth(s) : size;
+    if (s->tile) return size + 128 / (uint32_t)um_dtype_bits(s->factor);
+    return size + (s->factor == UM_F64 ? 0 : LANES);
+}
+
+static int32_t lanes_of(const um_product *s, bool of_b)
+{
+    if (s->async) return 128 / um_dtype_bits(s->factor);
     return of_b ? s->p->b_lanes : s->p->a_lanes;
 }
 
-static bool is_deep(const product *s, bool of_b) { return of_b ? s->p->b_deep : s->p->a_deep; }
-
 /* Where in a tile vector i of those that this invocation brings to shared memory lies:
  * invocations next to each other bring what lies next to each other. */
-static void part_place(const product *s, bool of_b, uint32_t i, um_val *place, um_val *depth)
+void um_product_place(const um_product *s, bool of_b, uint32_t i, um_val *place, um_val *depth)
 {
     um_kernel *k = s->k;
-    bool deep = is_deep(s, of_b);
+    bool deep = um_product_is_deep(s, of_b);
     uint32_t fast = deep ? tile_depth(s) : tile_size(s, of_b);
     um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
-    l = um_k_add(k, l, um_k_u32(k, i * UM_KGROUP));
+    l = um_k_add(k, l, um_k_u32(k, i * s->group));
     l = um_k_mul(k, l, um_k_u32(k, (uint32_t)lanes_of(s, of_b)));
     um_val low = um_k_rem(k, l, um_k_u32(k, fast)), high = um_k_div(k, l, um_k_u32(k, fast));
     *place = deep ? high : low;
     *depth = deep ? low : high;
 }
 
-static uint32_t part_count(const product *s, bool of_b)
+uint32_t um_product_part_count(const um_product *s, bool of_b)
 {
-    return tile_size(s, of_b) * tile_depth(s) / UM_KGROUP / (uint32_t)lanes_of(s, of_b);
+    return tile_size(s, of_b) * tile_depth(s) / s->group / (uint32_t)lanes_of(s, of_b);
+}
+
+um_val um_product_in(const um_product *s, bool of_b, um_val place, um_val depth)
+{
+    um_val in = um_k_lt(s->k, place, of_b ? s->columns : s->rows);
+    return um_k_and(s->k, in, um_k_lt(s->k, depth, s->depth));
+}
+
+void um_product_new_fetched(um_product *s)
+{
+    for (int32_t of_b = 0; of_b < 2; of_b++)
+        for (uint32_t i = 0; i < um_product_part_count(s, of_b); i++)
+            s->fetched[of_b][i] =
+                new_var(s, of_b ? "next_b" : "next_a", (int32_t)i, s->factor, lanes_of(s, of_b));
 }
 
 /* Of a (b): rows (columns) from `first`, depth from `begin`; what is not there is 0. */
-static void fetch_part(const product *s, bool of_b, um_val first, um_val begin)
+void um_product_fetch(const um_product *s, bool of_b, um_val first, um_val begin)
 {
     um_kernel *k = s->k;
     const um_kproduct *p = s->p;
-    for (uint32_t i = 0; i < part_count(s, of_b); i++) {
+    for (uint32_t i = 0; i < um_product_part_count(s, of_b); i++) {
         um_val place, d;
-        part_place(s, of_b, i, &place, &d);
+        um_product_place(s, of_b, i, &place, &d);
         um_val row = um_k_add(k, first, place), at = um_k_add(k, begin, d);
-        um_val in = um_k_lt(k, row, of_b ? s->columns : s->rows);
-        in = um_k_and(k, in, um_k_lt(k, at, s->depth));
+        um_val in = um_product_in(s, of_b, row, at);
         um_val x = (of_b ? p->b : p->a)(p->ctx, k, row, at, in, lanes_of(s, of_b));
-        um_k_set(k, s->fetched[of_b][i], x);
+        um_k_set(k, s->fetched[of_b][i], um_kvalue_as(k, s->factor, x));
     }
 }
 
-static void store_part(const product *s, bool of_b)
+void um_product_store(const um_product *s, bool of_b)
 {
     um_kernel *k = s->k;
-    for (uint32_t i = 0; i < part_count(s, of_b); i++) {
+    for (uint32_t i = 0; i < um_product_part_count(s, of_b); i++) {
         um_val place, d;
-        part_place(s, of_b, i, &place, &d);
-        um_val step = um_k_u32(k, tile_step(s, of_b)), x = um_k_get(k, s->fetched[of_b][i]);
-        um_val to = um_k_add(k, um_k_mul(k, d, step), place);
-        if (lanes_of(s, of_b) == 1 || !is_deep(s, of_b)) {
+        um_product_place(s, of_b, i, &place, &d);
+        um_val step = um_k_u32(k, um_product_step(s, of_b)), x = um_k_get(k, s->fetched[of_b][i]);
+        bool deep = um_product_is_deep(s, of_b), turned = s->tile && deep;
+        um_val line = um_k_mul(k, turned ? place : d, step);
+        um_val to = um_k_add(k, line, turned ? d : place);
+        if (lanes_of(s, of_b) == 1 || !deep || turned) {
             um_k_store(k, s->shared[of_b], to, x);
             continue;
         }
@@ -169,17 +184,17 @@ static void store_part(const product *s, bool of_b)
 }
 
 /* Rows lie in fours, TILE apart. */
-static um_val four_of(const product *s, bool of_b, um_val depth, um_val number, uint32_t four)
+static um_val four_of(const um_product *s, bool of_b, um_val depth, um_val number, uint32_t four)
 {
     um_kernel *k = s->k;
-    um_val at = um_k_mul(k, depth, um_k_u32(k, tile_step(s, of_b)));
+    um_val at = um_k_mul(k, depth, um_k_u32(k, um_product_step(s, of_b)));
     at = um_k_add(k, at, um_k_u32(k, four * TILE));
     at = um_k_add(k, at, um_k_mul(k, number, um_k_u32(k, LANES)));
     return um_k_load_lanes(k, s->shared[of_b], at, LANES);
 }
 
 /* This invocation's elements, over the depth that is in shared memory. */
-static void multiply_parts(const product *s, um_val across, um_val down, const um_mem *part)
+static void multiply_parts(const um_product *s, um_val across, um_val down, const um_mem *part)
 {
     um_kernel *k = s->k;
     for (uint32_t i = 0; i < s->block; i++) um_k_set(k, part[i], zero_of(s, LANES));
@@ -194,9 +209,22 @@ static void multiply_parts(const product *s, um_val across, um_val down, const u
     um_k_end(k);
 }
 
+void um_product_finish(const um_product *s, um_val row, um_val column, um_val value, um_mem partial,
+                       um_val base)
+{
+    um_kernel *k = s->k;
+    um_k_if(k, um_k_and(k, um_k_lt(k, row, s->rows), um_k_lt(k, column, s->columns)));
+    if (partial)
+        um_k_store(k, partial, um_k_add(k, base, um_k_add(k, um_k_mul(k, row, s->columns), column)),
+                   value);
+    else
+        s->p->finish(s->p->ctx, k, row, column, value);
+    um_k_end(k);
+}
+
 /* The elements, one by one, so that what comes after the sum is there once; partial: what is only a
  * part of the depth goes there, from `base` on. */
-static void finish_tile(const product *s, um_val row, um_val column, const total *totals,
+static void finish_tile(const um_product *s, um_val row, um_val column, const total *totals,
                         um_mem partial, um_val base)
 {
     um_kernel *k = s->k;
@@ -211,44 +239,35 @@ static void finish_tile(const product *s, um_val row, um_val column, const total
     um_val i = um_k_div(k, e, four), far = um_k_mul(k, um_k_div(k, i, four), um_k_u32(k, TILE));
     row = um_k_add(k, um_k_add(k, row, far), um_k_rem(k, i, four));
     column = um_k_add(k, column, um_k_rem(k, e, four));
-    um_k_if(k, um_k_and(k, um_k_lt(k, row, s->rows), um_k_lt(k, column, s->columns)));
-    um_val value = um_k_load(k, made, e);
-    if (partial)
-        um_k_store(k, partial, um_k_add(k, base, um_k_add(k, um_k_mul(k, row, s->columns), column)),
-                   value);
-    else
-        s->p->finish(s->p->ctx, k, row, column, value);
-    um_k_end(k);
+    um_product_finish(s, row, column, um_k_load(k, made, e), partial, base);
     um_k_end(k);
 }
 
 /* A tile's sums, over depth begin .. end - 1. */
-static void sum_tile(product *s, um_val row, um_val column, um_val begin, um_val end, total *totals)
+static void sum_tile(um_product *s, um_val row, um_val column, um_val begin, um_val end,
+                     total *totals)
 {
     um_kernel *k = s->k;
     um_mem part[2 * LANES];
     um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), sixteen = um_k_u32(k, TILE / LANES);
     um_val x = um_k_rem(k, l, sixteen), y = um_k_div(k, l, sixteen);
-    for (int32_t of_b = 0; of_b < 2; of_b++) {
-        s->shared[of_b] = um_k_shared(k, of_b ? "part_b" : "part_a", s->p->compute,
-                                      tile_depth(s) * tile_step(s, of_b));
-        for (uint32_t i = 0; i < part_count(s, of_b); i++)
-            s->fetched[of_b][i] =
-                new_var(s, of_b ? "next_b" : "next_a", (int32_t)i, lanes_of(s, of_b));
-    }
+    for (int32_t of_b = 0; of_b < 2; of_b++)
+        s->shared[of_b] = um_k_shared(k, of_b ? "part_b" : "part_a", s->factor,
+                                      tile_depth(s) * um_product_step(s, of_b));
+    um_product_new_fetched(s);
     for (uint32_t i = 0; i < s->block; i++) {
         totals[i] = total_new(s, (int32_t)i, LANES);
-        part[i] = new_var(s, "part", (int32_t)i, LANES);
+        part[i] = new_var(s, "part", (int32_t)i, s->p->compute, LANES);
     }
-    fetch_part(s, false, row, begin);
-    fetch_part(s, true, column, begin);
+    um_product_fetch(s, false, row, begin);
+    um_product_fetch(s, true, column, begin);
     um_val step = um_k_u32(k, tile_depth(s)), at = um_k_for(k, begin, end, step);
-    store_part(s, false);
-    store_part(s, true);
+    um_product_store(s, false);
+    um_product_store(s, true);
     um_k_barrier(k);
     um_val next = um_k_add(k, at, step);
-    fetch_part(s, false, row, next);
-    fetch_part(s, true, column, next);
+    um_product_fetch(s, false, row, next);
+    um_product_fetch(s, true, column, next);
     multiply_parts(s, x, y, part);
     for (uint32_t i = 0; i < s->block; i++) total_add(s, &totals[i], um_k_get(k, part[i]));
     um_k_barrier(k);
@@ -258,18 +277,24 @@ static void sum_tile(product *s, um_val row, um_val column, um_val begin, um_val
 static int64_t output_count(const um_kproduct *p) { return p->batches * p->rows * p->columns; }
 
 /* What is made of each part of the depth, one after the other. */
-static um_mem partial_sums(const product *s)
+static um_mem partial_sums(const um_product *s)
 {
     uint64_t bytes = (uint64_t)(s->splits * output_count(s->p) * um_dtype_bits(s->p->compute) / 8);
     return um_klaunch_scratch(s->k, s->launch, "partial", s->p->compute, UM_KFAULT_BYTES, bytes);
 }
 
-static void make_tile(product *s)
+/* Whole parts of the depth, of any form. */
+static int64_t chunk_of(const um_kproduct *p, int64_t splits)
+{
+    return um_ceil_div(um_ceil_div(p->depth, splits), CHUNK_OF) * CHUNK_OF;
+}
+
+static void make_tile(um_product *s)
 {
     um_kernel *k = s->k;
     const um_kproduct *p = s->p;
     int64_t down = um_ceil_div(p->rows, tile_size(s, false)),
-            across = um_ceil_div(p->columns, TILE);
+            across = um_ceil_div(p->columns, tile_size(s, true));
     int64_t tiles = p->batches * down * across, chunk = p->depth;
     um_val count = um_klaunch_scalar(k, s->launch, "tiles", (uint32_t)(tiles * s->splits));
     um_val tiles_down = um_klaunch_scalar(k, s->launch, "tiles_down", (uint32_t)down);
@@ -278,12 +303,12 @@ static void make_tile(product *s)
     um_mem partial = s->splits > 1 ? partial_sums(s) : 0;
     um_val number = um_klaunch_group_number(k);
     um_k_if(k, um_k_lt(k, number, count));
-    um_val column = um_k_mul(k, um_k_rem(k, number, tiles_across), um_k_u32(k, TILE));
+    um_val column = um_k_mul(k, um_k_rem(k, number, tiles_across), um_k_u32(k, tile_size(s, true)));
     um_val rest = um_k_div(k, number, tiles_across), begin = s->zero, end = s->depth, base = 0;
     um_val row = um_k_mul(k, um_k_rem(k, rest, tiles_down), um_k_u32(k, tile_size(s, false)));
     um_val batch = um_k_div(k, rest, tiles_down);
     if (partial) {
-        chunk = um_ceil_div(um_ceil_div(chunk, s->splits), TILE_DEPTH) * TILE_DEPTH;
+        chunk = chunk_of(p, s->splits);
         um_val batches = um_klaunch_scalar(k, s->launch, "batches", (uint32_t)p->batches);
         um_val by = um_klaunch_scalar(k, s->launch, "chunk", (uint32_t)chunk);
         base = um_k_mul(k, batch, um_k_mul(k, s->rows, s->columns));
@@ -292,6 +317,11 @@ static void make_tile(product *s)
         batch = um_k_rem(k, batch, batches);
     }
     p->begin(p->ctx, k, batch);
+    if (s->tile) {
+        um_kfrag_make(s, row, column, begin, end, chunk, partial, base);
+        um_k_end(k);
+        return;
+    }
     total totals[2 * LANES];
     sum_tile(s, row, column, begin, end, totals);
     um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), sixteen = um_k_u32(k, TILE / LANES);
@@ -303,7 +333,7 @@ static void make_tile(product *s)
 }
 
 /* The second launch: an invocation adds up the parts of an element. */
-static void add_partial_sums(const product *s)
+static void add_partial_sums(const um_product *s)
 {
     um_kernel *k = s->k;
     const um_kproduct *p = s->p;
@@ -335,7 +365,7 @@ static uint32_t lane_count(const um_kproduct *p)
 }
 
 /* The sum of x over the lanes, in the first of them; `apart` invocations from one to the next. */
-static um_val sum_lanes(const product *s, um_val x, um_val lane, uint32_t lanes, uint32_t apart)
+static um_val sum_lanes(const um_product *s, um_val x, um_val lane, uint32_t lanes, uint32_t apart)
 {
     um_kernel *k = s->k;
     um_mem sums = um_k_shared(k, "sums", s->p->compute, UM_KGROUP);
@@ -351,7 +381,7 @@ static um_val sum_lanes(const product *s, um_val x, um_val lane, uint32_t lanes,
     return um_k_load(k, sums, l);
 }
 
-static void make_elements(const product *s)
+static void make_elements(const um_product *s)
 {
     um_kernel *k = s->k;
     um_klaunch *launch = s->launch;
@@ -374,8 +404,9 @@ static void make_elements(const product *s)
         um_val four = um_k_u32(k, (uint32_t)together), step = um_k_mul(k, um_k_u32(k, lanes), four);
         um_val at = um_k_for(k, um_k_mul(k, lane, four), end, step);
         um_val both = p->meets ? p->meets(p->ctx, k, row, column, at) : um_k_bool(k, true);
-        um_val a = p->a(p->ctx, k, row, at, both, together);
-        total_add(s, &t, um_k_mul(k, a, p->b(p->ctx, k, column, at, both, together)));
+        um_val a = um_kvalue_as(k, s->factor, p->a(p->ctx, k, row, at, both, together));
+        um_val b = um_kvalue_as(k, s->factor, p->b(p->ctx, k, column, at, both, together));
+        total_add(s, &t, um_k_mul(k, a, b));
         um_k_end(k);
     }
     um_val sums = um_ksum_get(k, t.sum, t.lost), sum = um_k_extract(k, sums, 0);
@@ -403,31 +434,31 @@ static uint32_t block_of(const um_kproduct *p)
     return p->compute != UM_F64 && p->rows > 2 * TILE ? 2 * LANES : LANES;
 }
 
-static int64_t split_count(const um_kproduct *p, uint32_t block)
+static int64_t split_count(const um_product *s, uint32_t block)
 {
-    int64_t down = um_ceil_div(p->rows, TILE / LANES * block);
-    int64_t tiles = p->batches * down * um_ceil_div(p->columns, TILE);
+    const um_kproduct *p = s->p;
+    int64_t down = um_ceil_div(p->rows, s->tile ? UM_KFRAG_ROWS : TILE / LANES * block);
+    int64_t tiles = p->batches * down * um_ceil_div(p->columns, tile_size(s, true));
     if (!is_tiled(p) || tiles >= TILES_FEW) return 1;
     int64_t splits = UM_MIN(um_ceil_div(TILES_WANTED, tiles), p->depth / SPLIT_DEPTH);
     splits = UM_MIN(splits, PARTIAL_MAX / output_count(p));
     if (splits < 2) return 1;
     /* Of whole parts of the depth: the last may have less, none has nothing. */
-    int64_t chunk = um_ceil_div(um_ceil_div(p->depth, splits), TILE_DEPTH) * TILE_DEPTH;
-    return um_ceil_div(p->depth, chunk);
+    return um_ceil_div(p->depth, chunk_of(p, splits));
 }
 
 /* The plan's form, less 1, as bits: tall tiles (not of f64), the depth not split. */
 enum { FORM_TALL = 1, FORM_WHOLE = 2 };
 
-static void take_form(product *s, um_kplan *plan)
+static void take_form(um_product *s, um_kplan *plan)
 {
     const um_kproduct *p = s->p;
     bool no_tall = p->compute == UM_F64;
     int32_t bits = no_tall ? (plan->form - 1) * 2 : plan->form - 1;
     s->block = plan->form == 0 ? block_of(p) : bits & FORM_TALL ? 2 * LANES : LANES;
-    s->splits = plan->form > 0 && (bits & FORM_WHOLE) ? 1 : split_count(p, s->block);
-    if (!is_tiled(p)) return;
-    plan->form_count = (no_tall ? 1 : 2) * (split_count(p, LANES) > 1 ? 2 : 1);
+    s->splits = plan->form > 0 && (bits & FORM_WHOLE) ? 1 : split_count(s, s->block);
+    if (!is_tiled(p) || s->tile) return; /* of a matrix unit there is one form */
+    plan->form_count = (no_tall ? 1 : 2) * (split_count(s, LANES) > 1 ? 2 : 1);
 }
 
 void um_kproduct_tile(int32_t form, int32_t tile[3])
@@ -437,12 +468,12 @@ void um_kproduct_tile(int32_t form, int32_t tile[3])
     tile[2] = TILE_DEPTH;
 }
 
-static um_status begin_launch(product *s, um_kplan *plan, const char *name, int32_t parts,
+static um_status begin_launch(um_product *s, um_kplan *plan, const char *name, int32_t parts,
                               bool in_fours)
 {
     s->launch = &plan->launch[plan->launch_count++];
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
-                            &s->launch->kernel));
+    um_kernel_desc desc = {.name = name, .group_size = {s->group}, .subgroup_size = s->subgroup};
+    UM_TRY(um_kernel_create(&desc, &s->launch->kernel));
     um_kernel *k = s->k = s->launch->kernel;
     s->p->declare(s->p->ctx, k, s->launch, parts, in_fours);
     s->one = um_k_u32(k, 1);
@@ -455,7 +486,8 @@ static um_status begin_launch(product *s, um_kplan *plan, const char *name, int3
 
 um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *p)
 {
-    product s = {.p = p};
+    um_product s = {.p = p, .group = UM_KGROUP, .factor = p->compute};
+    if (is_tiled(p)) um_kfrag_begin(&s, plan->unit);
     int32_t parts = UM_KPRODUCT_FACTORS | UM_KPRODUCT_RESULT;
     char second[48];
     take_form(&s, plan);
@@ -470,6 +502,8 @@ um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *
     plan->scratch_bytes =
         UM_KFAULT_BYTES + (uint64_t)(s.splits * output_count(p) * um_dtype_bits(p->compute) / 8);
     snprintf(second, sizeof second, "%s_sum", name);
+    s.group = UM_KGROUP;
+    s.subgroup = 0;
     UM_TRY(begin_launch(&s, plan, second, UM_KPRODUCT_RESULT, false));
     add_partial_sums(&s);
     return um_kernel_finish(s.k);

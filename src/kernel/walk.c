@@ -69,14 +69,19 @@ um_kstore um_kwalk_store(const um_view *out)
     return bits >= 8 && um_view_is_packed(out) ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
 }
 
-int32_t um_kwalk_lanes(const um_view *view, int32_t axis)
+bool um_kwalk_joins(const um_view *view, int32_t axis, int64_t count)
 {
     int64_t bytes = um_dtype_bits(view->dtype) / 8;
-    if (bytes < 1 || bytes > 4 || view->ptr % (4 * (uint64_t)bytes) != 0) return 1;
-    if (view->stride[axis] != 1 || view->shape[axis] % 4 != 0) return 1;
+    if (bytes < 1 || view->ptr % (uint64_t)(count * bytes) != 0) return false;
+    if (view->stride[axis] != 1 || view->shape[axis] % count != 0) return false;
     for (int32_t i = 0; i < view->rank; i++)
-        if (i != axis && view->shape[i] != 1 && view->stride[i] % 4 != 0) return 1;
-    return 4;
+        if (i != axis && view->shape[i] != 1 && view->stride[i] % count != 0) return false;
+    return true;
+}
+
+int32_t um_kwalk_lanes(const um_view *view, int32_t axis)
+{
+    return um_dtype_bits(view->dtype) <= 32 && um_kwalk_joins(view, axis, 4) ? 4 : 1;
 }
 
 /* ---- parameters ----------------------------------------------------------------------------- */

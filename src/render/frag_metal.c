@@ -28,7 +28,9 @@ static const char head[] =
     "        simdgroup_store(f.x, (space typename F::item *)to, stride, ulong2(0), C); \\\n"
     "    }\n"
     "UM_FRAG_MOVE(device)\n"
+    "#ifndef UMBEL_SHIM\n" /* which has one address space */
     "UM_FRAG_MOVE(threadgroup)\n"
+    "#endif\n"
     "template <class F> inline void um_frag_fill(thread F &f, typename F::item v)\n"
     "{\n"
     "    f.x = make_filled_simdgroup_matrix<typename F::item, 8, 8>(v);\n"

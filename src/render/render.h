@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "ir/ir.h"
+#include "kernel/library.h"
 
 typedef enum um_target {
     UM_TARGET_OPENCL, /* OpenCL C 1.2 */
@@ -43,5 +44,11 @@ um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_
  * none). */
 um_klacks um_text_lacks(um_target target, uint32_t types, uint32_t subgroup_size);
 um_klacks um_spirv_flavour_lacks(um_spirv_flavour flavour, uint32_t types, uint32_t subgroup_size);
+
+/* The matrix unit of a processor, "sm_90", "gfx942", "apple7", as far as the target's text has
+ * words for it; NULL: none. */
+const um_kunit *um_arch_unit(um_target target, const char *arch);
+/* Lacks without what such a device has. */
+void um_lacks_no_unit(um_klacks *lacks, const um_kunit *unit);
 
 #endif

@@ -72,13 +72,13 @@ template <int R, int T> struct um_place {
     {
         return um_twice ? i : l / 16 * n + i;
     }
-    __device__ static unsigned int row(unsigned int l, unsigned int i, unsigned int n)
+    __device__ static unsigned int row(unsigned int l, unsigned int i, unsigned int, unsigned int n)
     {
         if (R == 0) return l % 16;
         if (R == 1) return depth(l, i, n);
         return um_twice ? 2 * i + l / 16 : T == 0 ? 4 * i + l / 16 : l / 16 * n + i;
     }
-    __device__ static unsigned int column(unsigned int l, unsigned int i, unsigned int n)
+    __device__ static unsigned int column(unsigned int l, unsigned int i, unsigned int, unsigned int n)
     {
         return R == 0 ? depth(l, i, n) : l % 16;
     }
@@ -108,12 +108,12 @@ template <int R, int T, unsigned int M, unsigned int N, unsigned int K> struct u
 template <int R, int T, unsigned int M, unsigned int N, unsigned int K>
 __device__ inline unsigned int um_frag_row(const um_frag<R, T, M, N, K> &f, unsigned int i)
 {
-    return um_place<R, T>::row(um_local_index() % um_lanes, i, f.each);
+    return um_place<R, T>::row(um_local_index() % um_lanes, i, f.each, f.count);
 }
 template <int R, int T, unsigned int M, unsigned int N, unsigned int K>
 __device__ inline unsigned int um_frag_column(const um_frag<R, T, M, N, K> &f, unsigned int i)
 {
-    return um_place<R, T>::column(um_local_index() % um_lanes, i, f.each);
+    return um_place<R, T>::column(um_local_index() % um_lanes, i, f.each, f.count);
 }
 template <class F>
 __device__ inline typename F::word um_frag_get(const F &f, unsigned int i) { return f.x[i]; }
@@ -165,6 +165,9 @@ __device__ inline void um_frag_load(F &f, const P *from, unsigned int stride)
     const unsigned int bytes = sizeof f.x < 16 ? sizeof f.x : 16;
     __builtin_memcpy(f.x, __builtin_assume_aligned(from, bytes), sizeof f.x);
 }
+#ifdef UMBEL_SHIM
+UM_SHIM_FRAG_MMA
+#else
 #define UM_FRAG_MMA(type, sum, k, V, W, product) \
     __device__ inline void um_frag_mma( \
         um_frag<um_c, um_##sum, 16, 16, k> &d, const um_frag<um_a, um_##type, 16, 16, k> &a, \
@@ -208,6 +211,7 @@ UM_FRAG_MMA(f64, f64, 4, double, um_double4, __builtin_amdgcn_mfma_f64_16x16x4f6
 UM_FRAG_MMA(i8, i32, 32, long, um_int4, __builtin_amdgcn_mfma_i32_16x16x32_i8(x, y, z, 0, 0, 0))
 #else
 UM_FRAG_MMA(i8, i32, 16, int, um_int4, __builtin_amdgcn_mfma_i32_16x16x16i8(x, y, z, 0, 0, 0))
+#endif
 #endif
 #endif
 

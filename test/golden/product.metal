@@ -55,7 +55,9 @@ template <int R, int T, int M, int N, int K> struct um_frag {
         simdgroup_store(f.x, (space typename F::item *)to, stride, ulong2(0), C); \
     }
 UM_FRAG_MOVE(device)
+#ifndef UMBEL_SHIM
 UM_FRAG_MOVE(threadgroup)
+#endif
 template <class F> inline void um_frag_fill(thread F &f, typename F::item v)
 {
     f.x = make_filled_simdgroup_matrix<typename F::item, 8, 8>(v);

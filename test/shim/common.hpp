@@ -41,6 +41,27 @@ template <class T> inline T shim_exchange(T value, unsigned int from, int line)
     return value;
 }
 
+// Where each lane of the subgroup says that something of its own is; it stays there until the next
+// call of shim_show, so that a second one ends the reading.
+struct shim_shown {
+    shim_lane *self;
+    unsigned int turn;
+    const void *of(int lane) const
+    {
+        const void *p;
+        __builtin_memcpy(&p, self->team[lane]->slot[turn], sizeof p);
+        return p;
+    }
+};
+inline shim_shown shim_show(const void *mine, int line)
+{
+    shim_lane *self = shim_self();
+    unsigned int turn = self->turn++ % 2;
+    __builtin_memcpy(self->slot[turn], &mine, sizeof mine);
+    self->wait(self, SHIM_AT_SUBGROUP, line);
+    return {self, turn};
+}
+
 inline void shim_barrier(int line)
 {
     shim_lane *self = shim_self();

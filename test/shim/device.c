@@ -24,10 +24,11 @@ static const struct {
     um_target target;
     um_device_kind kind;
     uint32_t subgroup_size;
+    const char *arch;
 } rows[SHIM_DEVICES] = {
-    {"shim-cuda", UM_TARGET_CUDA, UM_DEVICE_CUDA, 32},
-    {"shim-hip", UM_TARGET_HIP, UM_DEVICE_ROCM, 64},
-    {"shim-metal", UM_TARGET_METAL, UM_DEVICE_METAL, 32},
+    {"shim-cuda", UM_TARGET_CUDA, UM_DEVICE_CUDA, 32, "sm_90"},
+    {"shim-hip", UM_TARGET_HIP, UM_DEVICE_ROCM, 64, "gfx942"},
+    {"shim-metal", UM_TARGET_METAL, UM_DEVICE_METAL, 32, "apple7"},
 };
 
 bool shim_collects;
@@ -36,12 +37,18 @@ _Atomic int64_t shim_launches, shim_uncollected;
 /* ---- kernels ---------------------------------------------------------------------------------
  */
 
+static const um_kunit *unit_of(int32_t device)
+{
+    return um_arch_unit(rows[device].target, rows[device].arch);
+}
+
 um_target shim_target(int32_t device) { return rows[device].target; }
 uint32_t shim_subgroup(int32_t device) { return rows[device].subgroup_size; }
 
 um_status shim_lower(int32_t device, const um_kernel *k, um_kernel **out)
 {
     um_klacks lacks = um_text_lacks(rows[device].target, 0, rows[device].subgroup_size);
+    um_lacks_no_unit(&lacks, unit_of(device));
     return um_kernel_lower(k, &lacks, out);
 }
 
@@ -123,7 +130,7 @@ static bool shim_supports(um_backend_device *device, const um_op *op, char *why,
     um_kplan plan;
     bool good = um_kplan_supports(op, why, why_size);
     if (!good || !writes(op) || rows[device->number].target != UM_TARGET_METAL) return good;
-    um_status status = um_kplan_make(op, &plan);
+    um_status status = um_kplan_make_for(op, unit_of(device->number), 0, &plan);
     good = status == UM_OK && !has_f64(&plan);
     if (!good)
         snprintf(why, why_size, "%s",
@@ -272,7 +279,7 @@ static um_status shim_enqueue(um_backend_stream *stream, const um_op *op)
 {
     um_kplan plan;
     UM_TRY(state(stream));
-    um_status status = um_kplan_make(op, &plan);
+    um_status status = um_kplan_make_for(op, unit_of(stream->device), 0, &plan);
     if (status == UM_OK) {
         um_error before = *um_last_error();
         bool collects = shim_collects;

@@ -22,6 +22,8 @@ struct um_backend_device {
     um_kcache *kernels;
     um_tune *tune;
     um_tune_device timed;
+    um_matrix_tile tile[5];
+    um_kunit unit; /* without tiles, or those */
 };
 
 struct um_backend_stream {
@@ -128,9 +130,12 @@ static um_status open_kernels(um_backend_device *device)
                                           .ctx = &device->timed,
                                           .time = um_tune_time},
                           &device->tune));
-    return um_kcache_create(
-        &(um_kcache_desc){.ctx = device, .compile = compile, .destroy = destroy, .choose = choose},
-        &device->kernels);
+    return um_kcache_create(&(um_kcache_desc){.unit = &device->unit,
+                                              .ctx = device,
+                                              .compile = compile,
+                                              .destroy = destroy,
+                                              .choose = choose},
+                            &device->kernels);
 }
 
 static void interp_close(um_backend_device *device)
@@ -138,6 +143,27 @@ static void interp_close(um_backend_device *device)
     um_kcache_release(device->kernels);
     um_tune_release(device->tune);
     um_mem_free(device);
+}
+
+/* UMBEL_INTERP_TILES, "16x8x16", for each type; false: another form, or none of the library's. A
+ * target without subgroups has no tiles. */
+static bool want_tiles(um_backend_device *device, const char *text)
+{
+    static const um_dtype types[][2] = {
+        {UM_F16, UM_F32}, {UM_BF16, UM_F32}, {UM_F32, UM_F32}, {UM_F64, UM_F64}, {UM_I8, UM_I32}};
+    int m, n, k, end = 0;
+    um_target target = device->target;
+    bool alone = target != UM_TARGET_COUNT && um_text_lacks(target, 0, 1).subgroups;
+    if (sscanf(text, "%2dx%2dx%2d%n", &m, &n, &k, &end) != 3 || text[end]) return false;
+    if ((m != 8 && m != 16 && m != 32) || (n != 8 && n != 16)) return false;
+    if (k != 4 && k != 8 && k != 16 && k != 32) return false;
+    for (size_t i = 0; i < UM_COUNT_OF(types); i++)
+        device->tile[i] = (um_matrix_tile){m, n, k, types[i][0], types[i][1]};
+    device->unit = (um_kunit){.tiles = device->tile,
+                              .tile_count = alone ? 0 : UM_COUNT_OF(types),
+                              .subgroup = device->subgroup_size,
+                              .async_copy = true};
+    return true;
 }
 
 static um_status interp_open(int32_t ordinal, um_backend_device **out)
@@ -167,6 +193,14 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
     device->subgroup_size = size;
     device->target = target;
     device->limits = limits;
+    const char *tiles = um_env_get(UM_ENV_INTERP_TILES);
+    if (tiles && !want_tiles(device, tiles)) {
+        um_mem_free(device);
+        return um_backend_fail(UM_INVALID_ARGUMENT, "interp", NULL, 0,
+                               "interp: %s is %s, wanted MxNxK: M 8, 16 or 32, N 8 or 16, K 4, 8, "
+                               "16 or 32",
+                               um_env_name(UM_ENV_INTERP_TILES), tiles);
+    }
     um_status status = open_kernels(device);
     if (status != UM_OK) {
         interp_close(device);
@@ -194,6 +228,9 @@ static um_status interp_caps(um_backend_device *device, um_caps *out)
     }
     out->group_invocations_max = 1024;
     out->bindings_max = UM_K_MAX_BUFFERS;
+    out->matrix_tile_count = device->unit.tile_count;
+    memcpy(out->matrix_tiles, device->tile, sizeof device->tile);
+    if (device->unit.tile_count) out->features |= UM_FEATURE_TENSOR_CORES | UM_FEATURE_ASYNC_COPY;
     out->group_shared_bytes = 65536;
     return UM_OK;
 }
