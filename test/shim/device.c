@@ -101,19 +101,30 @@ static bool has_f64(const um_kplan *plan)
     return false;
 }
 
-/* Keeps the texts of the op's kernels, of all devices that run it. */
-static um_status collect(const um_kplan *plan)
+static um_status collect_plan(int32_t device, const um_kplan *plan)
 {
     um_status status = UM_OK;
-    for (int32_t n = 0; n < plan->launch_count; n++)
-        for (int32_t device = 0; device < SHIM_DEVICES && status == UM_OK; device++) {
-            um_kernel *lowered;
-            const shim_text *text;
-            if (rows[device].target == UM_TARGET_METAL && has_f64(plan)) continue;
-            status = shim_lower(device, plan->launch[n].kernel, &lowered);
-            if (status == UM_OK) status = shim_text_of(lowered, rows[device].target, &text);
-            um_kernel_release(lowered);
-        }
+    if (rows[device].target == UM_TARGET_METAL && has_f64(plan)) return UM_OK;
+    for (int32_t n = 0; n < plan->launch_count && status == UM_OK; n++) {
+        um_kernel *lowered;
+        const shim_text *text;
+        status = shim_lower(device, plan->launch[n].kernel, &lowered);
+        if (status == UM_OK) status = shim_text_of(lowered, rows[device].target, &text);
+        um_kernel_release(lowered);
+    }
+    return status;
+}
+
+/* Keeps the texts of the op's kernels, of all devices: each has a matrix unit of its own. */
+static um_status collect(const um_op *op)
+{
+    um_status status = UM_OK;
+    for (int32_t device = 0; device < SHIM_DEVICES && status == UM_OK; device++) {
+        um_kplan plan;
+        status = um_kplan_make_for(op, unit_of(device), 0, &plan);
+        if (status == UM_OK) status = collect_plan(device, &plan);
+        um_kplan_release(&plan);
+    }
     return status;
 }
 
@@ -283,7 +294,7 @@ static um_status shim_enqueue(um_backend_stream *stream, const um_op *op)
     if (status == UM_OK) {
         um_error before = *um_last_error();
         bool collects = shim_collects;
-        if ((collects ? collect(&plan) : run_plan(stream->device, &plan)) != UM_OK) {
+        if ((collects ? collect(op) : run_plan(stream->device, &plan)) != UM_OK) {
             if (collects) fprintf(stderr, "%s: %s\n", um_op_name(op->id), um_last_error()->message);
             shim_uncollected += collects;
             um_fail_tag(rows[stream->device].name, um_op_name(op->id));
