@@ -18,8 +18,7 @@ enum {
     OP_BRANCH_CONDITIONAL = 250
 };
 
-/* ---- opcodes by the class of the first operand --------------------------------------------------
- */
+/* ---- opcodes by the class of the first operand ---------------------------------------------- */
 
 typedef struct spirv_row {
     uint16_t f, s, u, b;
@@ -210,13 +209,7 @@ static uint32_t dot4(um_spirv *s, um_kop op, um_dtype dtype, uint32_t a, uint32_
 /* Truncated and saturated, NaN to 0. */
 static uint32_t float_to_int(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
 {
-    enum {
-        TO_UNSIGNED = 109,
-        TO_SIGNED = 110,
-        GREATER_EQUAL = 190,
-        LESS_EQUAL = 188,
-        NOT_EQUAL = 183
-    };
+    enum { TO_UNSIGNED = 109, TO_SIGNED, NOT_EQUAL = 183, LESS_EQUAL = 188, GREATER_EQUAL = 190 };
     bool is_signed = um_dtype_get_kind(to) == UM_KIND_INT;
     int32_t bits = um_dtype_bits(to);
     if (from == UM_F16) {
@@ -650,8 +643,7 @@ static void walk_flow(um_spirv *s, um_val v)
     }
 }
 
-/* ---- one instruction --------------------------------------------------------------------------
- */
+/* ---- one instruction ------------------------------------------------------------------------ */
 
 void um_spirv_walk(um_spirv *s, um_val v)
 {
