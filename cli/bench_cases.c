@@ -48,7 +48,7 @@ typedef struct bench_row {
     }
 #define REDUCE(name, ax)                                                                           \
     {                                                                                              \
-        name, UM_OP_SUM, UM_F32, {MATRIX(4096, 4096)}, {.reduce = {ax, 0, 0}}, 0, false, 0         \
+        name, UM_OP_SUM, UM_F32, {MATRIX(4096, 4096)}, {.reduce.axes = ax}, 0, false, 0            \
     }
 /* a: x, or dy and x; then w, and of a forward b */
 #define ROWS(op, outputs, ...)                                                                     \
