@@ -1,7 +1,7 @@
 /* Devices: specs, the registry, the memory map, moving bytes, dispatch, sticky errors, and the
  * whole under an allocator that fails at every call. Layers are in test_layers.c. Streams and
  * threads are in test_stream.c. */
-#include "base/base.h"
+#include "base/os.h"
 #include "device/device.h"
 #include "test/test.h"
 
@@ -409,6 +409,52 @@ static void test_supports(void)
     um_device_release(device);
 }
 
+typedef struct failing {
+    um_device *device;
+    _Atomic bool is_done;
+} failing;
+
+/* Fails and is cleared, over and over. */
+static void keep_failing(void *arg)
+{
+    failing *f = arg;
+    um_stream *stream;
+    um_ptr ptr;
+    const int32_t bad[2] = {1, 3};
+    CHECK_OK(um_stream_create(f->device, &stream));
+    CHECK_OK(um_alloc(f->device, 256, &ptr));
+    um_op op = embedding_op(ptr + 128, ptr, ptr + 64, 2);
+    for (int i = 0; i < 3000; i++) {
+        CHECK_OK(um_write(stream, ptr + 64, bad, sizeof bad));
+        CHECK_OK(um_enqueue(stream, &op));
+        CHECK_FAILS(um_synchronize(stream), UM_OUT_OF_RANGE, "embedding");
+        CHECK_FAILS(um_stream_clear_error(stream), UM_OUT_OF_RANGE, "embedding");
+    }
+    CHECK_OK(um_free(f->device, ptr));
+    um_stream_release(stream);
+    atomic_store(&f->is_done, true);
+}
+
+/* What waits for a stream of another thread's meets its errors, and leaves them to it. */
+static void test_free_beside_failures(void)
+{
+    failing f = {.device = open_device("cpu")};
+    um_thread thread;
+    um_stream *stream;
+    um_ptr ptr;
+    CHECK_OK(um_stream_create(f.device, &stream));
+    CHECK_OK(um_thread_start(&thread, keep_failing, &f, "failing"));
+    while (!atomic_load(&f.is_done)) {
+        CHECK_OK(um_alloc(f.device, 64, &ptr));
+        CHECK_OK(um_free(f.device, ptr));
+        CHECK_OK(um_alloc_async(stream, 64, &ptr));
+        CHECK_OK(um_free_async(stream, ptr));
+    }
+    um_thread_join(thread);
+    um_stream_release(stream);
+    um_device_release(f.device);
+}
+
 /* A bad index makes the stream fail; it says so until told to forget. */
 static void test_sticky_error(void)
 {
@@ -534,6 +580,7 @@ int main(void)
     TEST(test_enqueue);
     TEST(test_supports);
     TEST(test_sticky_error);
+    TEST(test_free_beside_failures);
     TEST(test_failing_allocator);
     return TEST_RESULT();
 }

@@ -91,6 +91,7 @@ struct um_stream {
     struct um_graph *capture; /* what it is asked becomes a part of, or NULL */
     void *room;               /* of launches */
     size_t room_bytes;
+    _Atomic uint32_t clears; /* of its error, counted before and after */
     /* under the mutex in stream.c */
     int32_t refs; /* the owner's, and one for each call that found it by id */
     um_stream *bucket_next;
@@ -216,8 +217,9 @@ um_status um_may_wait(const char *who);
 /* *done: whether the event's work is, or its stream gone; with `wait` it is. The error of a stream
  * that failed is left to it to tell; a failure of the asking itself is returned. */
 um_status um_event_settle(um_event event, bool wait, bool *done);
-/* Waits for all streams of the device; the error of one that has failed. */
-um_status um_streams_synchronize(um_device *device);
+/* Waits for all streams of the device. The error of one that has failed; with own_only of the
+ * waiting itself, as um_event_settle. */
+um_status um_streams_synchronize(um_device *device, bool own_only);
 
 /* ---- for the tensor face (open.c) ------------------------------------------------------------ */
 

@@ -171,17 +171,6 @@ static um_status unmap(um_device *device, um_ptr ptr, uint64_t *size_bytes, um_p
     return UM_OK;
 }
 
-/* The error of a stream that failed is left to it to tell: it fails again. A failure of the waiting
- * itself is returned. */
-static um_status wait_for_streams(um_device *device)
-{
-    um_error saved = *um_last_error();
-    um_status status = um_streams_synchronize(device);
-    if (status == UM_OK || um_streams_synchronize(device) == UM_OK) return status;
-    um_fail_again(&saved);
-    return UM_OK;
-}
-
 um_status um_free(um_device *device, um_ptr ptr)
 {
     if (ptr == 0) return UM_OK;
@@ -190,7 +179,7 @@ um_status um_free(um_device *device, um_ptr ptr)
     uint64_t size_bytes;
     um_pool_block *block;
     UM_TRY(unmap(device, ptr, &size_bytes, &block, "um_free"));
-    um_status status = wait_for_streams(device);
+    um_status status = um_streams_synchronize(device, true);
     if (block) {
         um_pool_take_back(device, block, (um_event){0});
         if (status == UM_OK) status = um_pool_tidy(device, false);

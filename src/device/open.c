@@ -74,7 +74,7 @@ static void device_destroy(um_device *device)
     /* An event no longer finds its stream once the device goes, so the frees below would not wait
      * for what is still queued. */
     um_error saved = *um_last_error();
-    if (um_streams_synchronize(device) != UM_OK) um_fail_again(&saved);
+    if (um_streams_synchronize(device, false) != UM_OK) um_fail_again(&saved);
     if (device->attachment) device->attachment_destroy(device->attachment);
     um_memory_release(device);
     device->driver.table->close(device->driver.device);

@@ -186,7 +186,22 @@ um_status um_synchronize(um_stream *stream)
     return um_memory_reclaim(stream->device, false);
 }
 
-um_status um_streams_synchronize(um_device *device)
+/* Waits for the ticket, of which the driver said `status` before, when stream->clears was `clears`.
+ * A stream that failed fails again, and tells its error itself, unless somebody is clearing it; any
+ * other failure was the asking's own. */
+static um_status settle(um_stream *stream, uint64_t ticket, um_status status, uint32_t clears,
+                        const um_error *saved)
+{
+    const um_backend *table = stream->device->driver.table;
+    if (status == UM_NOT_READY) status = table->synchronize(stream->handle, ticket);
+    if (status == UM_OK) return UM_OK;
+    bool is_well = table->synchronize(stream->handle, ticket) == UM_OK;
+    if (is_well && clears % 2 == 0 && atomic_load(&stream->clears) == clears) return status;
+    um_fail_again(saved);
+    return UM_OK;
+}
+
+um_status um_streams_synchronize(um_device *device, bool own_only)
 {
     um_status status = UM_OK;
     um_mutex_lock(&streams.mutex);
@@ -194,7 +209,10 @@ um_status um_streams_synchronize(um_device *device)
     if (stream) stream->refs++;
     um_mutex_unlock(&streams.mutex);
     while (stream) {
+        um_error saved = *um_last_error();
+        uint32_t clears = atomic_load(&stream->clears);
         um_status own = device->driver.table->synchronize(stream->handle, UINT64_MAX);
+        if (own != UM_OK && own_only) own = settle(stream, UINT64_MAX, own, clears, &saved);
         if (own != UM_OK) status = own;
         um_mutex_lock(&streams.mutex);
         um_stream *next = stream->device_next;
@@ -210,7 +228,7 @@ um_status um_device_synchronize(um_device *device)
 {
     if (!device) return UM_FAIL(UM_INVALID_ARGUMENT, "um_device_synchronize: device is NULL");
     UM_TRY(um_may_wait("um_device_synchronize"));
-    UM_TRY(um_streams_synchronize(device));
+    UM_TRY(um_streams_synchronize(device, false));
     return um_memory_reclaim(device, false);
 }
 
@@ -221,7 +239,9 @@ um_status um_stream_clear_error(um_stream *stream)
     UM_TRY(um_not_capturing(stream, "um_stream_clear_error"));
     const um_backend *table = stream->device->driver.table;
     um_status waited = table->synchronize(stream->handle, UINT64_MAX);
+    atomic_fetch_add(&stream->clears, 1); /* odd while it is cleared */
     um_status status = table->clear_error(stream->handle);
+    atomic_fetch_add(&stream->clears, 1);
     return status == UM_OK ? waited : status;
 }
 
@@ -282,18 +302,12 @@ um_status um_event_settle(um_event event, bool wait, bool *done)
     um_stream *stream = pin(event);
     *done = true;
     if (!stream) return UM_OK;
-    const um_backend *table = stream->device->driver.table;
     um_error saved = *um_last_error();
-    um_status status = table->query(stream->handle, event.ticket);
-    if (status == UM_NOT_READY) {
-        *done = wait;
-        status = wait ? table->synchronize(stream->handle, event.ticket) : UM_OK;
-    }
-    /* A failed stream drops what is left of its work; wait for that. */
-    if (status != UM_OK && table->synchronize(stream->handle, event.ticket) != UM_OK) {
-        um_fail_again(&saved);
-        status = UM_OK;
-    }
+    uint32_t clears = atomic_load(&stream->clears);
+    um_status status = stream->device->driver.table->query(stream->handle, event.ticket);
+    *done = wait || status != UM_NOT_READY;
+    /* A failed stream drops what is left of its work; this waits for that. */
+    status = *done ? settle(stream, event.ticket, status, clears, &saved) : UM_OK;
     unpin(stream);
     return status;
 }
