@@ -36,15 +36,11 @@ static um_expect run(const um_map_program *program, const um_op *op, const um_ar
 {
     um_num value[MOST] = {x};
     um_dtype dtype[MOST] = {x_dtype};
-    int64_t count = 0;
     for (int32_t k = 1; k < op->in_count; k++) {
-        bool reads = k >= own;
         dtype[k] = in[k].dtype;
         /* the other program's inputs may be of another shape */
-        if (reads) value[k] = in[k].item[i < in[k].count ? i : 0];
-        count += reads;
+        if (k >= own) value[k] = in[k].item[i < in[k].count ? i : 0];
     }
-    (void)count;
     return um_oracle_program(program, op->in_count, dtype, value, err, out);
 }
 
@@ -109,6 +105,8 @@ static um_expect finish(const fused *f, const um_op *op, const um_array *in, int
     um_expect e;
     if (f->epilogue) {
         e = run(f->epilogue, op, in, f->own, i, x, made, err, out);
+        bool any_zero = err > 0 && um_oracle_is_float(out); /* times 0 */
+        if (any_zero && !(e.bound > 0)) e.bound = UM_ANY_ZERO;
     } else if (is_float) {
         e = *was;
     } else {

@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-enum { OUT, A, B, ADDED, VIEWS = ADDED + 3 }; /* ADDED: c, bias, residual */
+/* Input i is A + i. ADDED: c, bias, residual; from RIDING on, what a program reads. */
+enum { OUT, A, B, ADDED, RIDING = ADDED + 3, VIEWS = 1 + UM_OP_MAX_INPUTS };
 
 /* What of it is there is decided here: what is not read has no parameter. */
 typedef struct matmul {
@@ -17,13 +18,15 @@ typedef struct matmul {
     um_kview view[VIEWS];
     um_val base[VIEWS]; /* of the batch entry */
     um_val size[UM_MAX_RANK], alpha, beta, scale;
+    bool rides;
+    um_rider rider;
 } matmul;
 
 /* ---- what there is -------------------------------------------------------------------------- */
 
 static const um_view *view_of(const um_op *op, int32_t v)
 {
-    return v == OUT ? &op->out[0] : &op->in[v - 1];
+    return v == OUT ? &op->out[0] : &op->in[v - A];
 }
 
 /* A walk over the axes of the batch, and behind them the row and the column of each view. */
@@ -56,23 +59,20 @@ static matmul matmul_of(const um_op *op)
 {
     const um_view *a = &op->in[0];
     bool product = op->attrs.matmul.alpha != 0 && a->shape[a->rank - 1] > 0;
-    matmul m = {.op = op,
-                .compute = um_kvalue_compute(op->out[0].dtype == UM_I32 ? UM_I32 : a->dtype)};
+    matmul m = {.op = op, .compute = um_op_made_dtype(op)};
     m.has[OUT] = true;
     m.has[A] = m.has[B] = product;
     m.has[ADDED] = op->attrs.matmul.beta != 0;
     m.has[ADDED + 1] = um_op_has_input(op, 3);
     m.has[ADDED + 2] = um_op_has_input(op, 4);
+    for (int32_t v = RIDING; v < VIEWS; v++) m.has[v] = um_op_has_input(op, v - A);
+    m.rides = um_op_rider(op, UM_EPILOGUE, &m.rider);
     make_walk(&m);
     return m;
 }
 
 bool um_kmatmul_supports(const um_op *op, char *why, size_t why_size)
 {
-    if (um_op_program(op, UM_EPILOGUE)) {
-        if (why_size > 0) snprintf(why, why_size, "matmul: no kernel with an epilogue");
-        return false;
-    }
     matmul m = matmul_of(op);
     for (int32_t v = 0; v < m.walk.view_count; v++)
         if (!um_kwalk_fits(m.walk.view[v], why, why_size)) return false;
@@ -130,9 +130,9 @@ static void declare(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, 
         int32_t part = v == A || v == B ? UM_KPRODUCT_FACTORS : UM_KPRODUCT_RESULT;
         m->view[v].mem = 0;
         if (!m->has[v] || !(parts & part)) continue;
-        if (lies_on_out[v])
-            m->view[v] = m->view[OUT];
-        else
+        m->view[v] = m->view[OUT];
+        m->view[v].dtype = view_of(op, v)->dtype;
+        if (!lies_on_out[v])
             m->view[v] =
                 um_kview_declare(k, launch, &m->walk, m->at[v], v == OUT ? access : UM_K_READ,
                                  v == OUT ? store : UM_KSTORE_PLAIN);
@@ -211,11 +211,22 @@ static um_val plus(um_kernel *k, um_val x, um_val y)
 
 static um_val times(um_kernel *k, um_val x, um_val y) { return y ? um_k_mul(k, x, y) : x; }
 
+static um_val load(const matmul *m, um_kernel *k, int32_t v, um_val row, um_val column)
+{
+    return um_kview_load(k, &m->view[v], index_of(m, k, v, row, column));
+}
+
 static um_val added(const matmul *m, um_kernel *k, int32_t v, um_val row, um_val column)
 {
-    if (!m->has[v]) return 0;
-    um_val x = um_kview_load(k, &m->view[v], index_of(m, k, v, row, column));
-    return um_kvalue_as(k, m->compute, x);
+    return m->has[v] ? um_kvalue_as(k, m->compute, load(m, k, v, row, column)) : 0;
+}
+
+static um_val run_rider(const matmul *m, um_kernel *k, um_val row, um_val column, um_val x)
+{
+    um_val in[UM_MAP_MAX_INPUTS] = {x};
+    for (int32_t i = 1; i < m->rider.in_count; i++)
+        in[i] = load(m, k, A + m->rider.input[i], row, column);
+    return um_kprogram_run(k, &m->rider.program, m->rider.in_count, in);
 }
 
 static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val sum)
@@ -228,6 +239,7 @@ static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val su
     if (!x) x = um_kvalue_number(k, m->compute, 0);
     if (activation) x = um_kvalue_map(k, activation, &x, m->op->attrs.matmul.a);
     x = times(k, plus(k, x, added(m, k, ADDED + 2, row, column)), m->scale);
+    if (m->rides) x = run_rider(m, k, row, column, x);
     um_kview_store(k, &m->view[OUT], index_of(m, k, OUT, row, column),
                    um_kvalue_as(k, m->op->out[0].dtype, x));
 }

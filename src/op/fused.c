@@ -247,6 +247,10 @@ static const struct fused_row {
       UM_F16,
       false,
       {{UM_OP_TANH, {X}, 0, 0}, {UM_OP_ADD, {I, Y}, 0, 0}, {UM_OP_MUL, {I + 1, Z}, 0, 0}}}},
+    {"gelu(x)+y",
+     0,
+     {0},
+     {FLOATS, 1, 0, false, {{UM_OP_GELU, {X}, 0, 0}, {UM_OP_ADD, {I, Y}, 0, 0}}}},
     {"to bool",
      UM_BOOL,
      {0},
@@ -308,6 +312,7 @@ bool um_sample_ride(int32_t index, um_sample *sample)
     const struct fused_row *row = fused_rows, *end = row + UM_COUNT_OF(fused_rows);
     um_dtype before = UM_DTYPE_NONE, after = UM_DTYPE_NONE;
     const um_view out = op->out[0], x = op->in[0];
+    um_dtype plain = UM_DTYPES_FIB & UM_BIT(out.dtype) ? out.dtype : UM_F16;
     for (; row < end; row++) {
         before = dtype_for(op, UM_PROLOGUE, &row->before);
         after = dtype_for(op, UM_EPILOGUE, &row->after);
@@ -322,5 +327,5 @@ bool um_sample_ride(int32_t index, um_sample *sample)
     add_program(sample, UM_PROLOGUE, &row->before, before, first);
     add_program(sample, UM_EPILOGUE, &row->after, after, first + row->before.in_count);
     um_sample_label(sample, " %s", row->name);
-    return um_sample_finish(sample, row->out ? row->out : out.dtype);
+    return um_sample_finish(sample, row->out ? row->out : plain);
 }

@@ -213,9 +213,15 @@ static void sample_attrs(const matmul_row *row, um_dtype dtype, um_sample *sampl
     if (dtype == UM_F32) attrs->matmul.round_to = row->round_to;
 }
 
+/* Rows that have programs, too, behind those that have none. */
+static const int32_t fused_rows[] = {1, 2, 4, 6, 7, 22, 29};
+
 bool um_sample_matmul(int32_t index, um_dtype dtype, um_sample *sample)
 {
-    if (index >= (int32_t)UM_COUNT_OF(matmul_rows)) return false;
+    const int32_t plain = (int32_t)UM_COUNT_OF(matmul_rows);
+    const int32_t fused = (int32_t)UM_COUNT_OF(fused_rows);
+    int32_t ride = index < plain ? -1 : (index - plain) / fused;
+    if (ride >= 0) index = fused_rows[(index - plain) % fused];
     const matmul_row *row = &matmul_rows[index];
     um_dtype other, result = sample_result(index, dtype, &other);
     um_dtype added = row->has & WIDE_BIAS && result != UM_F64 && result != UM_I32 ? UM_F32 : result;
@@ -235,5 +241,6 @@ bool um_sample_matmul(int32_t index, um_dtype dtype, um_sample *sample)
     if (sample->op.attrs.matmul.activation)
         um_sample_label(sample, " %s", um_op_name(row->activation));
     um_sample_label(sample, " to %s", um_dtype_name(result));
-    return um_sample_finish(sample, result);
+    um_sample_finish(sample, result);
+    return ride < 0 || um_sample_ride(ride, sample);
 }

@@ -89,8 +89,7 @@ bool um_cpu_kernel_supports(const um_op *op, char *why, size_t why_size)
     if (why && why_size) why[0] = '\0';
     const um_cpu_kernel *row = um_cpu_kernel_find(op->id);
     if (!row) return refuse(why, why_size, op, UM_DTYPE_NONE);
-    bool product = op->id == UM_OP_MATMUL || op->id == UM_OP_CONV;
-    if (product && um_op_program(op, UM_EPILOGUE)) {
+    if (op->id == UM_OP_CONV && um_op_program(op, UM_EPILOGUE)) {
         if (why && why_size)
             snprintf(why, why_size, "%s: no CPU kernel with an epilogue", um_op_name(op->id));
         return false;

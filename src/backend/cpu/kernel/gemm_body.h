@@ -30,7 +30,8 @@ typedef struct REAL_FN(gemm) {
     int64_t row_block, col_block;   /* of one task */
     int64_t col_tasks;
     int64_t panel_first, panel_count; /* columns */
-    size_t tile_at, panel_at;         /* offsets in a lane's scratch, in REALs */
+    /* Offsets in a lane's scratch, in REALs: sums, a block for the program, slivers of B. */
+    size_t tile_at, made_at, panel_at;
 } REAL_FN(gemm);
 
 static int64_t REAL_FN(gemm_row_block)(const product *p, bool shared)
@@ -60,7 +61,8 @@ static void REAL_FN(gemm_plan)(REAL_FN(gemm) * g)
     bool blocks = p->k > GEMM_K_BLOCK, exact = p->k > GEMM_EXACT_K;
     int64_t kept = blocks ? g->row_block * g->col_block * (exact ? 2 : 1) : 0;
     g->tile_at = (size_t)(g->row_block * UM_MIN(p->k, GEMM_K_BLOCK));
-    g->panel_at = g->tile_at + (size_t)kept;
+    g->made_at = g->tile_at + (size_t)kept;
+    g->panel_at = g->made_at + (size_t)(p->rider ? g->row_block * g->col_block : 0);
 }
 
 static size_t REAL_FN(gemm_scratch_bytes)(const product *p, bool shared, int32_t lane_count)
@@ -202,6 +204,17 @@ static void REAL_FN(gemm_sweep)(const REAL_FN(gemm) * g, int64_t k, int64_t row,
     }
 }
 
+/* A block of the product, in its place. */
+static void REAL_FN(gemm_make)(const REAL_FN(gemm) * g, int64_t row, int64_t rows, int64_t col,
+                               int64_t cols, REAL *scratch)
+{
+    REAL *kept = scratch + g->tile_at;
+    for (int64_t k = 0; k < g->p->k; k += GEMM_K_BLOCK) {
+        REAL_FN(gemm_pack_a)(g, k, row, rows, scratch);
+        REAL_FN(gemm_sweep)(g, k, row, rows, col, cols, scratch, kept);
+    }
+}
+
 /* Task: row_block rows by col_block columns. */
 static void REAL_FN(gemm_block)(void *ctx, int64_t task, int32_t lane)
 {
@@ -211,11 +224,17 @@ static void REAL_FN(gemm_block)(void *ctx, int64_t task, int32_t lane)
     int64_t col = g->panel_first + task % g->col_tasks * g->col_block;
     int64_t rows = UM_MIN(p->m - row, g->row_block);
     int64_t cols = UM_MIN(UM_MIN(p->n, g->panel_first + g->panel_count) - col, g->col_block);
-    REAL *a = um_cpu_scratch(g->exec, lane), *kept = a + g->tile_at;
-    for (int64_t k = 0; k < p->k; k += GEMM_K_BLOCK) {
-        REAL_FN(gemm_pack_a)(g, k, row, rows, a);
-        REAL_FN(gemm_sweep)(g, k, row, rows, col, cols, a, kept);
+    REAL *scratch = um_cpu_scratch(g->exec, lane);
+    if (!p->rider) {
+        REAL_FN(gemm_make)(g, row, rows, col, cols, scratch);
+        return;
     }
+    REAL_FN(gemm) own = *g;
+    product part = *p;
+    own.p = &part;
+    redirect(&part, &own.at, row, col, scratch + g->made_at, cols);
+    REAL_FN(gemm_make)(&own, row, rows, col, cols, scratch);
+    run_program(p, &g->at, row, col, rows, cols, scratch + g->made_at, cols);
 }
 
 static void REAL_FN(gemm_each)(REAL_FN(gemm) * g, int64_t count, um_cpu_task_fn fn)

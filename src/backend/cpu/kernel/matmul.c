@@ -5,7 +5,7 @@
  */
 #include "backend/cpu/kernel/matmul.h"
 
-#include "backend/cpu/kernel/map_loops.h"
+#include "backend/cpu/kernel/program.h"
 
 /* Rounds values of the class, f32, to what `to` holds. */
 static void round_line(um_dtype to, um_class class, void *x, int64_t n)
@@ -19,6 +19,51 @@ static void round_line(um_dtype to, um_class class, void *x, int64_t n)
         um_load(class, at, to, codes, 0, 1, some);
     }
 }
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+/* Makes `own` the product with a block from (row, col) on, at `made`, `ld` from row to row, for its
+ * out; own_at is at's. */
+static void redirect(product *own, product_at *own_at, int64_t row, int64_t col, void *made,
+                     int64_t ld)
+{
+    own->out.data = made;
+    own->out.row = ld;
+    own->out.col = 1;
+    own_at->out = -(row * ld + col);
+}
+
+static um_view block_view(const matrix *x, int64_t first, int64_t rows, int64_t cols)
+{
+    int64_t bytes = um_dtype_bits(x->dtype) / 8;
+    return (um_view){.ptr = (um_ptr)((uintptr_t)x->data + (uintptr_t)(first * bytes)),
+                     .dtype = x->dtype,
+                     .rank = 2,
+                     .shape = {rows, cols},
+                     .stride = {x->row, x->col}};
+}
+
+/* The program over that block. */
+static void run_program(const product *p, const product_at *at, int64_t row, int64_t col,
+                        int64_t rows, int64_t cols, void *made, int64_t ld)
+{
+    um_view out, in[UM_MAP_MAX_INPUTS];
+    const um_view *views[UM_MAP_MAX_INPUTS];
+    const matrix block = {.data = made, .dtype = p->out.dtype, .row = ld, .col = 1};
+    um_map_plan plan;
+    out =
+        block_view(&p->target, at->target + row * p->target.row + col * p->target.col, rows, cols);
+    for (int32_t i = 0; i < p->rider->in_count; i++) {
+        const matrix *x = i == 0 ? &block : &p->more[i];
+        int64_t first = i == 0 ? 0 : at->more[i] + row * x->row + col * x->col;
+        in[i] = block_view(x, first, rows, cols);
+        views[i] = &in[i];
+    }
+    UM_ISA_FN(um_map_make)(&plan, &p->rider->program, &out, p->rider->in_count, views);
+    UM_ISA_FN(um_map_range)(&plan, 0, rows * cols);
+}
+
+/* ---- forms ---------------------------------------------------------------------------------- */
 
 #define REAL_BITS 32
 #include "backend/cpu/kernel/real.h"
@@ -85,6 +130,8 @@ static bool fold_batch(product *p)
     bool fits = p->b.batch[d] == 0 && rows_go_on(p, &p->a, d) && rows_go_on(p, &p->out, d) &&
                 rows_go_on(p, &p->c, d) && rows_go_on(p, &p->bias, d) &&
                 rows_go_on(p, &p->residual, d);
+    for (int32_t i = 1; p->rider && i < p->rider->in_count; i++)
+        fits = fits && rows_go_on(p, &p->more[i], d);
     if (!fits && count != 1) return false;
     p->m *= count;
     p->batch_rank = d;
@@ -100,6 +147,10 @@ static void turn(product *p)
     for (size_t i = 0; i < UM_COUNT_OF(all); i++) {
         int64_t row = all[i]->row;
         all[i]->row = all[i]->col, all[i]->col = row;
+    }
+    for (int32_t i = 1; p->rider && i < p->rider->in_count; i++) {
+        int64_t row = p->more[i].row;
+        p->more[i].row = p->more[i].col, p->more[i].col = row;
     }
     int64_t m = p->m;
     p->m = p->n, p->n = m;
@@ -139,11 +190,16 @@ static void pair_up(product *p)
     p->a.col *= 2, p->b.row *= 2;
 }
 
-static product product_of(const um_op *op)
+/* rider: NULL where there is none. */
+static product product_of(const um_op *op, const um_rider *rider)
 {
     const um_view *out = &op->out[0];
     int32_t r = out->rank;
     product p = {.a = matrix_of(&op->in[0]), .b = matrix_of(&op->in[1]), .out = matrix_of(out)};
+    p.rider = rider;
+    if (rider) p.out.dtype = um_op_made_dtype(op);
+    for (int32_t i = 1; rider && i < rider->in_count; i++)
+        p.more[i] = matrix_of(&op->in[rider->input[i]]);
     p.m = out->shape[r - 2];
     p.n = out->shape[r - 1];
     p.k = op->in[0].shape[r - 1];
@@ -159,6 +215,10 @@ static product product_of(const um_op *op)
     for (int32_t d = 0; d < p.batch_rank; d++) p.batch_count *= p.batch_shape[d];
     if (wants_turn(&p)) turn(&p);
     if (p.out.dtype == UM_I32) pair_up(&p);
+    if (!rider) return p;
+    p.target = p.out;
+    p.target.dtype = out->dtype;
+    p.out.col = 1;
     return p;
 }
 
@@ -174,6 +234,9 @@ static product_at batch_at(const product *p, int64_t index)
         at.out += i * p->out.batch[d];
         at.bias += i * p->bias.batch[d];
         at.residual += i * p->residual.batch[d];
+        at.target += i * p->target.batch[d];
+        for (int32_t k = 1; p->rider && k < p->rider->in_count; k++)
+            at.more[k] += i * p->more[k].batch[d];
     }
     return at;
 }
@@ -202,21 +265,32 @@ static const forms *forms_of(const product *p)
     return p->out.dtype == UM_F64 ? &f64 : &f32;
 }
 
+static void finish_zeros(const product *p, const product_at *at, int64_t row, int64_t col,
+                         int64_t n)
+{
+    static const double zero[64];
+    product_line line = {p, at, row, col, n, false};
+    if (p->out.dtype == UM_I32)
+        finish_int(&line, (const uint32_t *)(const void *)zero);
+    else if (p->out.dtype == UM_F64)
+        finish_f64(&line, zero);
+    else
+        finish_f32(&line, (const float *)(const void *)zero);
+}
+
 /* Sums of nothing: a and b are not read. */
 static void run_scale(const product *p)
 {
-    static const double zero[64];
+    double made[64];
+    product own = *p;
     for (int64_t index = 0; index < p->batch_count; index++) {
-        product_at at = batch_at(p, index);
+        product_at at = batch_at(p, index), own_at = at;
         for (int64_t i = 0; i < p->m; i++)
-            for (int64_t j = 0; j < p->n; j += 64) {
-                product_line line = {p, &at, i, j, UM_MIN(p->n - j, 64), false};
-                if (p->out.dtype == UM_I32)
-                    finish_int(&line, (const uint32_t *)(const void *)zero);
-                else if (p->out.dtype == UM_F64)
-                    finish_f64(&line, zero);
-                else
-                    finish_f32(&line, (const float *)(const void *)zero);
+            for (int64_t j = 0, n; j < p->n; j += n) {
+                n = UM_MIN(p->n - j, 64);
+                if (p->rider) redirect(&own, &own_at, i, j, made, n);
+                finish_zeros(&own, &own_at, i, j, n);
+                if (p->rider) run_program(p, &at, i, j, 1, n, made, n);
             }
     }
 }
@@ -230,6 +304,21 @@ typedef struct matmul_job {
     int64_t batches_a_task; /* gemm of small matrices */
 } matmul_job;
 
+static void gemv_with_program(const forms *form, const product *p, const product_at *at,
+                              int64_t first, int64_t end, void *scratch)
+{
+    enum { ROWS = 512 };
+    double made[ROWS];
+    product own = *p;
+    product_at own_at = *at;
+    for (int64_t n; first < end; first += n) {
+        n = UM_MIN(end - first, ROWS);
+        redirect(&own, &own_at, first, 0, made, 1);
+        form->gemv_rows(&own, &own_at, first, first + n, scratch);
+        run_program(p, at, first, 0, n, 1, made, 1);
+    }
+}
+
 static void gemv_task(void *ctx, int64_t task, int32_t lane)
 {
     const matmul_job *job = ctx;
@@ -237,7 +326,11 @@ static void gemv_task(void *ctx, int64_t task, int32_t lane)
     product_at at = batch_at(p, task / job->tasks_a_batch);
     int64_t first = task % job->tasks_a_batch * job->row_count;
     int64_t end = UM_MIN(first + job->row_count, p->m);
-    job->forms->gemv_rows(p, &at, first, end, um_cpu_scratch(job->exec, lane));
+    void *scratch = um_cpu_scratch(job->exec, lane);
+    if (p->rider)
+        gemv_with_program(job->forms, p, &at, first, end, scratch);
+    else
+        job->forms->gemv_rows(p, &at, first, end, scratch);
 }
 
 static um_status run_gemv(um_cpu_exec *exec, const product *p)
@@ -288,7 +381,9 @@ static um_status run_gemm(um_cpu_exec *exec, const product *p)
 
 um_status UM_ISA_FN(um_run_matmul)(um_cpu_exec *exec, const um_op *op)
 {
-    product p = product_of(op);
+    um_rider rider;
+    bool rides = um_op_rider(op, UM_EPILOGUE, &rider);
+    product p = product_of(op, rides ? &rider : NULL);
     if (p.m == 0 || p.n == 0 || p.batch_count == 0) return UM_OK;
     if (p.k == 0 || p.alpha == 0) {
         run_scale(&p);

@@ -1,6 +1,6 @@
 /* backend/cpu/kernel/matmul.h: one matmul op as the bodies (gemm_body.h, gemv_body.h) see it:
- * batches of out[m, n] = scale * (act(alpha * a[m, k] b[k, n] + beta * c + bias) + residual). Made
- * by matmul.c. */
+ * batches of out[m, n] = scale * (act(alpha * a[m, k] b[k, n] + beta * c + bias) + residual), and
+ * what a program makes of that. Made by matmul.c. */
 #ifndef UM_CPU_MATMUL_H
 #define UM_CPU_MATMUL_H
 
@@ -29,11 +29,17 @@ typedef struct product {
     int32_t batch_rank;
     int64_t batch_shape[MATMUL_BATCH_RANK];
     int64_t batch_count;
+    /* Behind all that, over blocks of out in the cache, which then has no memory of its own but
+     * that of the block: input 0 is out's element, `target` is written. */
+    const um_rider *rider; /* NULL: none */
+    matrix target;
+    matrix more[UM_MAP_MAX_INPUTS]; /* inputs of the program, from 1 on */
 } product;
 
 /* Element (0, 0) of one batch in each matrix. */
 typedef struct product_at {
-    int64_t a, b, c, out, bias, residual;
+    int64_t a, b, c, out, bias, residual, target;
+    int64_t more[UM_MAP_MAX_INPUTS];
 } product_at;
 
 /* A line of n elements of out, from (row, col) along a row, or down a column. */
