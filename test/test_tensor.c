@@ -229,6 +229,59 @@ static void test_fusion(void)
     um_release(b);
 }
 
+/* The value, by one run. */
+#define ONE_RUN(tensor, ...)                                                                       \
+    do {                                                                                           \
+        uint64_t start_ = runs();                                                                  \
+        IS(tensor, __VA_ARGS__);                                                                   \
+        CHECK_MSG(runs() == start_ + 1, "%llu runs", (unsigned long long)(runs() - start_));       \
+    } while (0)
+
+static void test_fusion_of_others(void)
+{
+    const float one[] = {1, 2, 3, 4}, two[] = {1, -30, 1, 1};
+    um_tensor *x = vector(3, (float[]){-1, 2, 3}), *b = vector(3, (float[]){1, 1, -9});
+    um_tensor *a = tensor_f32(2, (int64_t[]){2, 2}, one);
+    um_tensor *c = tensor_f32(2, (int64_t[]){2, 2}, two);
+    /* in front of a reduction, behind it, both */
+    ONE_RUN(um_sum(um_mul(um_ref(x), um_ref(b)), UM_ALL_AXES, false), -26);
+    ONE_RUN(um_sqrt(um_add(um_sum(um_ref(x), UM_ALL_AXES, true), um_scalar(x, 5))), 3);
+    ONE_RUN(um_sqrt(um_mean(um_square(um_sub(um_ref(x), um_ref(b))), UM_ALL_AXES, false)),
+            7.0474582f);
+    /* behind a product; of two products one */
+    ONE_RUN(um_relu(um_add(um_matmul(um_ref(a), um_ref(c)), um_ref(a))), 4, 0, 10, 0);
+    ONE_RUN(um_mul(um_matmul(um_ref(a), um_ref(c)), um_scalar(a, 2)), 6, -56, 14, -172);
+    uint64_t start = runs();
+    IS(um_sub(um_matmul(um_ref(a), um_ref(c)), um_matmul(um_ref(a), um_ref(a))), -4, -38, -8, -108);
+    CHECK(runs() == start + 2);
+    /* what others hold is there afterwards */
+    um_tensor *product = um_matmul(um_ref(a), um_ref(c)), *square = um_square(um_ref(x));
+    start = runs();
+    IS(um_neg(um_ref(product)), -3, 28, -7, 86);
+    IS(um_sum(um_ref(square), UM_ALL_AXES, false), 14);
+    CHECK(runs() == start + 4);
+    IS(product, 3, -28, 7, -86);
+    IS(square, 1, 4, 9);
+    /* nothing from memory; more passes than one */
+    IS(um_sum(um_exp(um_zeros(device, UM_F32, 1, (int64_t[]){5})), UM_ALL_AXES, false), 5);
+    start = runs();
+    IS(um_var(um_abs(um_sub(um_ref(x), um_ref(x))), UM_ALL_AXES, false, 0), 0);
+    CHECK(runs() == start + 2);
+    /* more inputs than an op has room for */
+    um_tensor *y = um_matmul(um_ref(a), um_ref(c));
+    for (int i = 0; i < 20; i++) y = um_add(y, tensor_f32(2, (int64_t[]){2, 2}, one));
+    IS(y, 23, 12, 67, -6);
+    y = um_ref(x);
+    for (int i = 0; i < 12; i++) y = um_add(y, vector(3, (float[]){1, 2, 3}));
+    y = um_sum(y, UM_ALL_AXES, true);
+    for (int i = 0; i < 12; i++) y = um_add(y, vector(1, (float[]){1}));
+    IS(y, 88);
+    um_release(x);
+    um_release(b);
+    um_release(a);
+    um_release(c);
+}
+
 static void test_long_graphs(void)
 {
     um_tensor *y = vector(2, (float[]){0, 0.5f});
@@ -410,6 +463,7 @@ int main(void)
     TEST(test_copies);
     TEST(test_update);
     TEST(test_fusion);
+    TEST(test_fusion_of_others);
     TEST(test_long_graphs);
     TEST(test_promotion);
     TEST(test_errors);

@@ -90,11 +90,11 @@ static um_buffer *retain(um_buffer *buffer)
     return buffer;
 }
 
-/* A buffer for the node's result: a dying input's own where the op allows it, else a new one. */
-static um_status output_buffer(um_context *context, um_tensor *node, int32_t in_count,
-                               um_tensor **in, um_buffer **out)
+/* A buffer for the node's result: a dying input's own, from in[first] on, else a new one. */
+static um_status output_buffer(um_context *context, um_tensor *node, int32_t first,
+                               int32_t in_count, um_tensor **in, um_buffer **out)
 {
-    for (int32_t i = 0; um_node_is_map(node) && i < in_count; i++) {
+    for (int32_t i = first; i < in_count; i++) {
         um_tensor *x = in[i];
         if (owns_buffer(x) && um_dtype_bits(x->dtype) == um_dtype_bits(node->dtype) &&
             x->rank == node->rank && um_node_is_packed(x) &&
@@ -108,27 +108,42 @@ static um_status output_buffer(um_context *context, um_tensor *node, int32_t in_
     return um_buffer_make(context, size_bytes, out);
 }
 
+typedef struct node_op {
+    um_op op; /* views beyond the counts stay unset */
+    um_map_program program[UM_PROGRAMS];
+    um_tensor *memory[UM_OP_MAX_INPUTS];
+    int32_t first; /* from that input on the output may lie where the input does */
+} node_op;
+
+static um_status make_op(um_context *context, um_tensor *node, node_op *made)
+{
+    um_op *op = &made->op;
+    op->out_count = 1;
+    op->reserved = 0;
+    made->first = um_fuse_op(node, op, made->program, made->memory);
+    um_node_shape_view(node, &op->out[0]);
+    for (int32_t i = 0; i < op->in_count; i++) {
+        op->in[i] = um_view_none(node->dtype);
+        if (made->memory[i]) UM_TRY(input_view(context, made->memory[i], &op->in[i]));
+    }
+    return UM_OK;
+}
+
 static um_status run_op(um_context *context, um_tensor *node)
 {
-    um_tensor *memory[UM_OP_MAX_INPUTS];
-    um_map_program program;
-    um_op op; /* views beyond the counts stay unset */
-    op.out_count = 1;
-    op.reserved = 0;
-    if (um_node_is_map(node)) {
-        um_fuse_op(node, &op, &program, memory);
-    } else {
-        op.id = node->op;
-        op.attrs = node->u.attrs;
-        op.in_count = node->in_count;
-        for (int32_t i = 0; i < node->in_count; i++) memory[i] = node->in[i];
-    }
-    for (int32_t i = 0; i < op.in_count; i++) UM_TRY(input_view(context, memory[i], &op.in[i]));
+    node_op made;
     um_buffer *buffer;
-    UM_TRY(output_buffer(context, node, op.in_count, memory, &buffer));
-    um_node_shape_view(node, &op.out[0]);
-    op.out[0].ptr = buffer->ptr;
-    um_status status = run(context, &op);
+    UM_TRY(make_op(context, node, &made));
+    bool rides = made.op.id != UM_OP_MAP && um_op_program_bytes(&made.op) > 0;
+    if (rides && !um_supports(context->device, &made.op, NULL, 0)) {
+        um_tensor *part;
+        um_fuse_part(node, &part);
+        UM_TRY(run_op(context, part)); /* at most a prologue, behind an epilogue */
+        return run_op(context, node);
+    }
+    UM_TRY(output_buffer(context, node, made.first, made.op.in_count, made.memory, &buffer));
+    made.op.out[0].ptr = buffer->ptr;
+    um_status status = run(context, &made.op);
     if (status == UM_OK)
         um_node_become_leaf(node, buffer, context->sequence);
     else
@@ -198,7 +213,7 @@ static um_status run_assemble(um_context *context, um_tensor *node)
     if (in_place)
         buffer = retain(node->in[0]->buffer);
     else
-        UM_TRY(output_buffer(context, node, 0, NULL, &buffer));
+        UM_TRY(output_buffer(context, node, 0, 0, NULL, &buffer));
     um_view dst;
     um_node_shape_view(node, &dst);
     dst.ptr = buffer->ptr;
@@ -217,7 +232,7 @@ um_status um_schedule(um_context *context, int32_t count, um_tensor *const *x)
     for (int32_t i = 0; i < count && status == UM_OK; i++) status = order_from(context, x[i]);
     for (int64_t i = context->order_count - 1; i >= 0 && status == UM_OK; i--) {
         um_tensor *node = context->order[i];
-        if (!node->absorbed && um_node_is_map(node)) um_fuse_plan(node);
+        if (node->kind == UM_NODE_OP) um_fuse_plan(node);
     }
     /* A node that is absorbed goes with its consumer, and a run one may go with its last user: the
      * order is never looked at again behind `i`. */

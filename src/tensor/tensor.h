@@ -109,7 +109,8 @@ struct um_tensor {
     int32_t cursor;  /* schedule: next input to visit */
     um_tensor *link; /* schedule: whom it is visited from; release: the next dead one */
     bool ordered;    /* schedule: has been reached */
-    bool absorbed;   /* schedule: part of a consumer's fused program */
+    bool absorbed;   /* schedule: part of a consumer's op */
+    int32_t riding;  /* schedule: inputs of the epilogue that it carries, beside its own result */
     int32_t in_count;
     um_tensor *in[];
 };
@@ -159,10 +160,14 @@ um_status um_schedule(um_context *context, int32_t count, um_tensor *const *x);
 bool um_node_is_map(const um_tensor *x);
 /* Whether this node takes that input as a constant of its program instead of as memory. */
 bool um_fuse_is_constant(const um_tensor *node, int32_t input);
-/* Marks the inputs, and their inputs, that this MAP node's program computes on the fly. */
-void um_fuse_plan(um_tensor *root);
-/* The root as an op: inputs in op->in by their tensors in `memory`, a program when there is more
- * than the root itself. *program is storage that op may point to. */
-void um_fuse_op(um_tensor *root, um_op *op, um_map_program *program, um_tensor **memory);
+/* Marks the inputs, and their inputs, that become part of this node's op. To be called of consumers
+ * first. */
+void um_fuse_plan(um_tensor *node);
+/* The root as an op: its inputs by their tensors in `memory` (NULL: none), programs in `program`,
+ * room for UM_PROGRAMS, that op may point to. The number of inputs that are not an elementwise
+ * program's alone and so not exactly in place of the output. */
+int32_t um_fuse_op(um_tensor *root, um_op *op, um_map_program *program, um_tensor **memory);
+/* Takes a prologue or an epilogue off the root's op again: *out is to be run before it. */
+void um_fuse_part(um_tensor *root, um_tensor **out);
 
 #endif
