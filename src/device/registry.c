@@ -63,12 +63,30 @@ bool um_backend_is_built_in(const char *name)
     return found;
 }
 
+/* Whether UMBEL_BACKENDS lets it be asked; those of plugins and tests are not meant. */
+static bool is_wanted(const um_backend *backend)
+{
+    const char *list = um_env_get(UM_ENV_BACKENDS);
+    size_t size = strlen(backend->name), own = 0;
+    while (own < BUILT_IN && backends[own] != backend) own++;
+    if (own == BUILT_IN) return true;
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += strspn(at, ", ");
+        if (strncmp(at, backend->name, size) == 0 && strchr(", ", at[size])) return true;
+    }
+    return !list;
+}
+
 /* A backend that fails to look has no device; why says what it met. */
 static int32_t device_count(const um_backend *backend, char *why, size_t why_size)
 {
     int32_t count = 0;
     um_error saved = *um_last_error();
     why[0] = 0;
+    if (!is_wanted(backend)) {
+        snprintf(why, why_size, "%s leaves it out", um_env_name(UM_ENV_BACKENDS));
+        return 0;
+    }
     if (backend->enumerate(&count, why, why_size) != UM_OK) {
         snprintf(why, why_size, "%s", um_last_error()->message);
         um_fail_again(&saved);

@@ -1,0 +1,103 @@
+/* backend/opencl/stream.h: what the files of the OpenCL backend share.
+ *
+ *   loader.c   the library and its devices
+ *   memory.c   buffers, and the addresses that stand for them
+ *   stream.c   queues, tickets, waiting, failures that come later
+ *   launch.c   kernels: compiling them once, giving them arguments
+ *   opencl.c   devices and the table of entries */
+#ifndef UM_BACKEND_OPENCL_STREAM_H
+#define UM_BACKEND_OPENCL_STREAM_H
+
+#include "backend/opencl/cl.h"
+#include "device/planner.h"
+#include "device/tune.h"
+
+#include <umbel/backend.h>
+
+/* An allocation: addresses are our own numbers, given once and never again. */
+typedef struct um_cl_buffer {
+    um_ptr base;
+    uint64_t size_bytes;
+    cl_any mem;
+} um_cl_buffer;
+
+struct um_backend_device {
+    cl_any id, context;
+    uint32_t types;    /* um_text_lacks' */
+    const char *build; /* options */
+    um_klimits limits;
+    um_kcache *kernels;
+    um_tune *tune;
+    um_tune_device timed;
+    um_mutex mutex;       /* of what follows, and of its streams */
+    um_cl_buffer *buffer; /* by address */
+    int64_t buffer_count, buffer_capacity;
+    um_ptr next_base;
+};
+
+/* What an op finds out while it runs. Held by each stream whose later work depends on it. */
+typedef struct um_cl_fault {
+    int32_t refs;
+    uint32_t found;
+    um_error error; /* what it is then */
+} um_cl_fault;
+
+/* A point in the queue, oldest first. */
+typedef struct um_cl_item {
+    uint64_t ticket; /* 0: nobody's */
+    cl_any event;
+    void *memory;       /* freed then */
+    um_cl_fault *fault; /* looked at then */
+} um_cl_item;
+
+struct um_backend_stream {
+    um_backend_device *device;
+    cl_any queue;
+    /* Under the device's mutex, since other threads ask for tickets: */
+    um_cl_item *item;
+    int64_t first, count, capacity; /* items first .. count - 1 */
+    uint64_t given, done;           /* tickets */
+    bool has_work;                  /* since the last ticket */
+    um_error error;                 /* code OK: none */
+    /* The owner's: */
+    cl_any scratch;
+    uint64_t scratch_bytes;
+};
+
+/* ---- memory.c ------------------------------------------------------------------------------- */
+
+um_status um_cl_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out);
+void um_cl_free(um_backend_device *device, um_ptr ptr);
+/* The buffer of an address that is in one, and where in it. */
+cl_any um_cl_find(um_backend_device *device, um_ptr ptr, uint64_t *offset_bytes);
+/* With the device's mutex held. */
+cl_any um_cl_find_locked(const um_backend_device *device, um_ptr ptr, uint64_t *offset_bytes);
+
+/* ---- stream.c ------------------------------------------------------------------------------- */
+
+um_status um_cl_stream_create(um_backend_device *device, um_backend_stream **out);
+void um_cl_stream_destroy(um_backend_stream *stream);
+um_status um_cl_record(um_backend_stream *stream, uint64_t *ticket);
+um_status um_cl_wait(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket);
+um_status um_cl_query(um_backend_stream *stream, uint64_t ticket);
+um_status um_cl_synchronize(um_backend_stream *stream, uint64_t ticket);
+um_status um_cl_clear_error(um_backend_stream *stream);
+um_status um_cl_write(um_backend_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes);
+um_status um_cl_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t size_bytes);
+um_status um_cl_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes);
+um_status um_cl_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
+                     uint32_t pattern_bytes);
+/* The stream's error, if it has one by now. */
+um_status um_cl_state(um_backend_stream *stream);
+/* Takes event, memory and fault (NULL: none). Without memory to keep them it waits. */
+void um_cl_note(um_backend_stream *stream, um_cl_item item);
+
+/* ---- launch.c ------------------------------------------------------------------------------- */
+
+um_status um_cl_enqueue(um_backend_stream *stream, const um_op *op);
+um_status um_cl_enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form);
+/* A um_kcache_desc's. */
+um_status um_cl_program_compile(void *ctx, const um_kernel *kernel, void **object);
+void um_cl_program_destroy(void *ctx, void *object);
+
+#endif
