@@ -9,11 +9,12 @@
 # kernels through what is fast, and of each dtype's first sample all through what is slow.
 set -eu
 target=$1 program=$2 nvrtc=$3 npm=$4 part=${5:-quick}
+umbel=$(dirname "$program")/../umbel
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cores=$(nproc 2>/dev/null || echo 1)
-ran=0
+ran=0 least=20
 
 have() { command -v "$1" >/dev/null 2>&1; }
 skip() { echo "$target: skipped: $*"; }
@@ -70,11 +71,27 @@ run_batches() {
 passed() {
     count=$1
     shift
-    if [ "$count" -ne "$chosen" ] || [ "$count" -lt 20 ]; then
+    if [ "$count" -ne "$chosen" ] || [ "$count" -lt "$least" ]; then
         fail "$*: $count kernels of $chosen"
     fi
     echo "$target: $*: $count kernels of $written"
     ran=1
+}
+
+# units WORD PROCESSOR DTYPE...: `names` are products by that processor's matrix unit, each a text of its
+# own with such a word in it.
+units() {
+    word=$1 processor=$2
+    shift 2
+    mkdir "$work/$processor"
+    cd "$work/$processor"
+    : >head
+    for dtype; do
+        "$umbel" dump matmul --dtype "$dtype" --shape 1024x1024 --target "$target" --arch "$processor" >"$dtype"
+        grep -q "$word" "$dtype" || fail "matmul of $dtype does not use $processor's matrix unit"
+        echo "$dtype"
+    done >names
+    chosen=$# written=$# least=$#
 }
 
 # sum WORD: of the numbers behind the word in out.*; count WORD: how often it is there.
@@ -139,10 +156,10 @@ fast_cuda() {
 nvrtc_for() {
     arch=$1
     shift
-    by_text 200 "$nvrtc" "--gpu-architecture=$arch" --fmad=false --ptxas-options=-v \
+    by_text "${at_once:-200}" "$nvrtc" "--gpu-architecture=$arch" --fmad=false --ptxas-options=-v \
         --diag-suppress=177,186 "$@"
     ! cat out.* | grep -i -A 3 'warning' || fail "NVRTC warns"
-    passed "$(count 'Compiling entry function')" "NVRTC $arch${*:+ $*}"
+    passed "$(count 'Compiling entry function')" "NVRTC $arch${*:+ $*}${at_once:+, products by its matrix unit}"
 }
 
 fast_hip() {
@@ -194,14 +211,23 @@ slow_cuda() {
         choose 40
         nvrtc_for $processor
     done
+    for processor in sm_80 sm_90; do
+        (
+            units mma.sync $processor f16 bf16 i8 f64
+            at_once=1 nvrtc_for $processor
+        )
+    done
 }
 
 slow_hip() {
     want_hip || return 0
     for processor in gfx90a gfx942 gfx1100 gfx1201; do
         choose 24
-        libraries='' wide=on
-        case $processor in gfx1*) wide=off ;; esac
+        libraries='' wide=on word=mfma dtypes='f16 bf16 i8 f64'
+        case $processor in
+        gfx1*) wide=off word=wmma dtypes='f16 bf16 i8' ;;
+        gfx90a) dtypes='i8 f64' ;; # its other tiles flush subnormals
+        esac
         for name in ocml ockl oclc_finite_only_off oclc_unsafe_math_off oclc_daz_opt_off \
             oclc_correctly_rounded_sqrt_on oclc_abi_version_500 oclc_isa_version_90a \
             oclc_wavefrontsize64_$wide; do
@@ -210,6 +236,12 @@ slow_hip() {
         # shellcheck disable=SC2086 # words on purpose
         by_text 400 $hip --offload-arch=$processor $libraries -S -o - -
         passed "$(count '\.amdhsa_kernel ')" "$(version clang-19) $processor"
+        # shellcheck disable=SC2086 # words on purpose
+        (
+            units $word $processor $dtypes
+            by_text 1 $hip --offload-arch=$processor $libraries -S -o - -
+            passed "$(count '\.amdhsa_kernel ')" "$(version clang-19) $processor, products by its matrix unit"
+        )
     done
 }
 
