@@ -9,7 +9,8 @@
  * While a stream has failed, its events answer with that error, earlier ones too; once it is
  * cleared all of them are complete. What waits for others' work (um_free, um_free_async, an
  * allocation from the pool, um_pool_trim) leaves a stream's error to the stream, and returns a
- * failure of the waiting itself; the frees have freed even then. Releases cannot return one.
+ * failure of the waiting itself; the frees have freed even then. A stream's
+ * release returns nothing, and leaves one as the thread's last error.
  */
 #ifndef UMBEL_DEVICE_H
 #define UMBEL_DEVICE_H

@@ -113,16 +113,6 @@ um_status um_stream_create(um_device *device, um_stream **out)
     return um_stream_create_priority(device, 0, out);
 }
 
-void um_stream_release(um_stream *stream)
-{
-    if (!stream) return;
-    um_capture_drop(stream);
-    um_error saved = *um_last_error();
-    const um_backend *table = stream->device->driver.table;
-    if (table->synchronize(stream->handle, UINT64_MAX) != UM_OK) um_fail_again(&saved);
-    stream_unref(stream);
-}
-
 um_device *um_stream_device(um_stream *stream) { return stream ? stream->device : NULL; }
 
 /* ---- callbacks ------------------------------------------------------------------------------ */
@@ -199,6 +189,18 @@ static um_status settle(um_stream *stream, uint64_t ticket, um_status status, ui
     if (is_well && clears % 2 == 0 && atomic_load(&stream->clears) == clears) return status;
     um_fail_again(saved);
     return UM_OK;
+}
+
+/* Nobody is told but by um_last_error. */
+void um_stream_release(um_stream *stream)
+{
+    if (!stream) return;
+    um_capture_drop(stream);
+    um_error saved = *um_last_error();
+    uint32_t clears = atomic_load(&stream->clears);
+    um_status status = stream->device->driver.table->synchronize(stream->handle, UINT64_MAX);
+    (void)settle(stream, UINT64_MAX, status, clears, &saved);
+    stream_unref(stream);
 }
 
 um_status um_streams_synchronize(um_device *device, bool own_only)
