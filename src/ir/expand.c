@@ -3,7 +3,6 @@
  * and stores. Each step is a pass of its own, in an order in which none makes what an earlier one
  * takes away. */
 #include "ir/expand.h"
-#include "ir/interp.h"
 #include "ir/math.h"
 
 #include <stdio.h>
@@ -12,7 +11,7 @@
 
 static um_val join(um_kernel *k, uint32_t operation, um_val a, um_val b)
 {
-    return um_kernel_append(k, &(um_kinst){.op = (uint16_t)um_interp_operation(operation),
+    return um_kernel_append(k, &(um_kinst){.op = (uint16_t)um_koperation_opcode(operation),
                                            .type = um_val_type(k, a),
                                            .arg = {a, b}});
 }
@@ -20,7 +19,7 @@ static um_val join(um_kernel *k, uint32_t operation, um_val a, um_val b)
 static um_val identity_of(um_kernel *k, uint32_t operation, um_dtype dtype)
 {
     uint64_t bits = 0;
-    um_interp_identity(operation, dtype, &bits);
+    um_koperation_identity(operation, dtype, &bits);
     return um_k_const(k, dtype, bits);
 }
 

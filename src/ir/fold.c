@@ -1,5 +1,5 @@
 /* ir/fold.c: makes a kernel smaller without changing a bit of what it does: constants are computed
- * (by the interpreter's own functions), values that are there already are used again, branches on
+ * (by lanes.c, as the interpreter does), values that are there already are used again, branches on
  * constants are decided, what a variable was just set to is not read back. What then does nothing
  * is for dead.c.
  *
@@ -7,7 +7,6 @@
  * block that is still open; of loads and gets, when besides nothing may have written since: that is
  * what the clock is for. It advances with each write and at the borders of blocks that may have
  * some. */
-#include "ir/interp.h"
 #include "ir/rewrite.h"
 
 typedef struct seen {

@@ -70,6 +70,11 @@ static inline uint32_t um_kfrag_count(const um_kfrag *f)
     return um_kfrag_rows(f) * um_kfrag_columns(f);
 }
 
+static inline uint32_t um_element_bytes(um_dtype dtype)
+{
+    return (uint32_t)um_dtype_bits(dtype) / 8;
+}
+
 struct um_kernel {
     char name[48];
     uint32_t group_size[3], subgroup_size, cluster_size[3]; /* sizes of dimensions are 1 or more */
@@ -151,6 +156,19 @@ um_kimm um_kop_imm(um_kop op);
 
 /* "add", ..., "exchange"; NULL for a number that is no operation. */
 const char *um_koperation_name(uint32_t operation);
+
+/* ---- arithmetic (lanes.c) ----------------------------------------------------------------------
+ */
+
+/* d[i] = a[i] op b[i], i < n, for an opcode of arity 1 to 3 that kernel.def has no more to say of
+ * (not SELECT), on operands of a dtype with arithmetic. d may be a. */
+void um_lanes_eval(um_kop op, um_dtype dtype, void *d, const void *a, const void *b, const void *c,
+                   int32_t n);
+void um_lanes_convert(um_dtype to, void *d, um_dtype from, const void *a, int32_t n);
+/* The opcode that joins two values in a UM_K_... operation. */
+um_kop um_koperation_opcode(uint32_t operation);
+/* What changes nothing when it is joined with a value (but -0: 0 + -0 is 0). */
+void um_koperation_identity(uint32_t operation, um_dtype dtype, void *out);
 
 /* ---- text (print.c) -------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
-/* ir/interp.c: um_kernel_interpret: the checks of a run, its work-groups, and control flow: the
+/* interp/interp.c: um_kernel_interpret: the checks of a run, its work-groups, and control flow: the
  * invocations of a work-group go together, and a mask says for which of them an instruction is. A
  * block that nobody enters is jumped over. */
-#include "ir/interp.h"
+#include "interp/interp.h"
 
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
-/* ir/interp_memory.c: loads, stores, variables, atomics and asynchronous copies, each first checked
+/* interp/memory.c: loads, stores, variables, atomics and asynchronous copies, each first checked
  * for every active invocation (bounds, alignment, unwritten elements, races) and then done.
  *
  * What the bookkeeping costs: a byte an element of shared and private memory; 8 bytes more an
  * element of shared memory; of buffers 16 bytes a 32-bit word, in pages of 4096 words that come
  * when one of them is touched. */
-#include "ir/interp.h"
+#include "interp/interp.h"
 
 #include <stdio.h>
 
@@ -342,7 +342,7 @@ um_status um_interp_atomic(um_interp *it)
         } else if (operation == UM_K_EXCHANGE) {
             memcpy(element, b + (size_t)i * size, size);
         } else {
-            um_lanes_eval(um_interp_operation(operation), inst->type.dtype, element, element,
+            um_lanes_eval(um_koperation_opcode(operation), inst->type.dtype, element, element,
                           b + (size_t)i * size, NULL, 1);
         }
     }

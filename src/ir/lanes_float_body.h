@@ -1,5 +1,5 @@
-/* ir/interp_float_body.h: included for T float and double, with EVAL (the function's name) and
- * FUSED(a, b, c). Functions are computed in double and rounded to T. */
+/* ir/lanes_float_body.h: included for T float and double, with EVAL (the function's name) and
+ * FUSED(a, b, c), which end with it. Functions are computed in double and rounded to T. */
 static void EVAL(um_kop op, void *dst, const T *a, const T *b, const T *c, int32_t n)
 {
     T *d = dst;
@@ -51,3 +51,6 @@ static void EVAL(um_kop op, void *dst, const T *a, const T *b, const T *c, int32
     default: return;
     }
 }
+#undef EVAL
+#undef T
+#undef FUSED

@@ -1,16 +1,16 @@
-/* ir/interp.h: what the files of the interpreter share.
+/* interp/interp.h: what the files of the interpreter share.
  *
- *   interp.c         checks of a run, the work-groups, control flow with masks
- *   interp_plan.c    where values and memories lie
- *   interp_lanes.c   what is done lane by lane: arithmetic, functions, conversions
- *   interp_memory.c  loads, stores, atomics, asynchronous copies, and their checks
- *   interp_group.c   what goes across invocations; matrix fragments are in interp_frag.c
+ *   interp.c   checks of a run, the work-groups, control flow with masks
+ *   plan.c     where values and memories lie
+ *   lanes.c    what is done lane by lane: arithmetic, functions, conversions
+ *   memory.c   loads, stores, atomics, asynchronous copies, and their checks
+ *   group.c    what goes across invocations; matrix fragments are in frag.c
  *
  * An instruction is run for the invocations of a work-group at once. A value is an array of its
  * packed elements for each of its lanes, with one element an invocation; what inactive invocations
  * have in it is rubbish that nobody sees. */
-#ifndef UM_IR_INTERP_H
-#define UM_IR_INTERP_H
+#ifndef UM_INTERP_INTERP_H
+#define UM_INTERP_INTERP_H
 
 #include "ir/ir.h"
 
@@ -111,10 +111,6 @@ static inline void *um_interp_value(const um_interp *it, um_val v)
 {
     return it->values + it->value_at[v];
 }
-static inline uint32_t um_element_bytes(um_dtype dtype)
-{
-    return (uint32_t)um_dtype_bits(dtype) / 8;
-}
 static inline size_t um_lane_bytes(const um_interp *it, um_dtype dtype)
 {
     return ((size_t)it->n * um_element_bytes(dtype) + 15) / 16 * 16;
@@ -130,20 +126,15 @@ static inline char *um_interp_lane(const um_interp *it, um_val v, int32_t lane)
 um_status um_interp_fail(um_interp *it, um_status code, int32_t invocation, const char *format, ...)
     UM_PRINTF(4, 5);
 
-/* interp_plan.c: everything from arena to scratch, from a run that was checked. */
+/* plan.c: everything from arena to scratch, from a run that was checked. */
 um_status um_interp_plan(um_interp *it);
 /* Shared and private memory of a new work-group. */
 void um_interp_clear(um_interp *it);
 
-/* interp_lanes.c. d[i] = a[i] op b[i], i < n, for an opcode of arity 1 to 3 that kernel.def has no
- * more to say of (not SELECT), on operands of a dtype with arithmetic. d may be a. */
-void um_lanes_eval(um_kop op, um_dtype dtype, void *d, const void *a, const void *b, const void *c,
-                   int32_t n);
-void um_lanes_convert(um_dtype to, void *d, um_dtype from, const void *a, int32_t n);
-/* The instruction at pc, one of those above or one that moves lanes. */
+/* lanes.c: the instruction at pc. */
 um_status um_interp_lanes(um_interp *it);
 
-/* interp_memory.c: each runs the instruction at pc. */
+/* memory.c: each runs the instruction at pc. */
 um_status um_interp_load(um_interp *it);
 um_status um_interp_store(um_interp *it);
 um_status um_interp_get(um_interp *it);
@@ -155,10 +146,7 @@ um_status um_interp_async(um_interp *it);
 um_status um_interp_touch(um_interp *it, um_imem *mem, uint64_t at, uint32_t count, uint32_t who,
                           int32_t invocation, uint32_t kind);
 
-/* interp_group.c, interp_frag.c. The opcode that joins two values in a UM_K_... operation. */
-um_kop um_interp_operation(uint32_t operation);
-/* What changes nothing when it is joined with a value (but -0: 0 + -0 is 0). */
-void um_interp_identity(uint32_t operation, um_dtype dtype, void *out);
+/* group.c, frag.c. */
 um_status um_interp_across(um_interp *it);
 um_status um_interp_frag(um_interp *it);
 /* Calls fn for each subgroup that is here, invocations lo to hi - 1; fails where a part of one is.

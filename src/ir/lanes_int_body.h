@@ -1,5 +1,6 @@
-/* ir/interp_int_body.h: included once for each integer type T, with U (its unsigned twin),
- * NEGATIVE(x) (x < 0, without a warning where that never holds) and EVAL (the function's name).
+/* ir/lanes_int_body.h: included once for each integer type T, with U (its unsigned twin),
+ * NEGATIVE(x) (x < 0, without a warning where that never holds), bad_division(a, b) and EVAL (the
+ * function's name), which end with it.
  * Division of what must not be divided gives anything: inactive invocations have such operands. */
 static void EVAL(um_kop op, void *dst, const T *a, const T *b, int32_t n)
 {
@@ -31,3 +32,8 @@ static void EVAL(um_kop op, void *dst, const T *a, const T *b, int32_t n)
     default: return;
     }
 }
+#undef EVAL
+#undef T
+#undef U
+#undef NEGATIVE
+#undef bad_division

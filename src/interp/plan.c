@@ -1,6 +1,6 @@
-/* ir/interp_plan.c: what a run needs before its first work-group: where values lie, memories with
+/* interp/plan.c: what a run needs before its first work-group: where values lie, memories with
  * what is known of their elements, fragments, masks. All of it is in the run's arena. */
-#include "ir/interp.h"
+#include "interp/interp.h"
 
 /* Fragments of all subgroups: the verifier has limits for all else. */
 #define FRAG_BYTES_MAX ((uint64_t)1 << 30)

@@ -1,15 +1,6 @@
-/* ir/interp_group.c: reduce, scan, shuffle, ballot, broadcast: across the invocations of a subgroup
+/* interp/group.c: reduce, scan, shuffle, ballot, broadcast: across the invocations of a subgroup
  * or work-group. Sums are taken in pairs, as devices do. */
-#include "ir/interp.h"
-
-um_kop um_interp_operation(uint32_t operation)
-{
-    static const um_kop opcode[] = {
-        [UM_K_ADD] = UM_KOP_ADD, [UM_K_MUL] = UM_KOP_MUL, [UM_K_MIN] = UM_KOP_MIN,
-        [UM_K_MAX] = UM_KOP_MAX, [UM_K_AND] = UM_KOP_AND, [UM_K_OR] = UM_KOP_OR,
-        [UM_K_XOR] = UM_KOP_XOR};
-    return operation < UM_COUNT_OF(opcode) ? opcode[operation] : UM_KOP_NONE;
-}
+#include "interp/interp.h"
 
 um_status um_interp_subgroups(um_interp *it, um_status (*fn)(um_interp *it, int32_t lo, int32_t hi))
 {
@@ -42,25 +33,13 @@ static void reduce(um_kop op, um_dtype dtype, char *items, int32_t n)
     }
 }
 
-void um_interp_identity(uint32_t operation, um_dtype dtype, void *out)
-{
-    double inf = (double)__builtin_inff();
-    int64_t whole = operation == UM_K_MUL ? 1 : operation == UM_K_AND ? -1 : 0;
-    if (operation == UM_K_MIN || operation == UM_K_MAX) {
-        double end = operation == UM_K_MIN ? inf : -inf;
-        um_store(dtype, out, 0, 1, UM_CLASS_F64, &end, 1); /* saturates */
-    } else {
-        um_store(dtype, out, 0, 1, UM_CLASS_I64, &whole, 1);
-    }
-}
-
 /* Each of out[0 .. n - 1] from items up to it, or (exclusive) up to the one before. Items are lost.
  */
 static void scan(uint32_t operation, bool exclusive, um_dtype dtype, char *out, char *items,
                  int32_t n)
 {
     size_t size = um_element_bytes(dtype);
-    um_kop op = um_interp_operation(operation);
+    um_kop op = um_koperation_opcode(operation);
     for (int32_t by = 1; by < n; by *= 2) {
         memcpy(out, items, (size_t)n * size);
         um_lanes_eval(op, dtype, items + (size_t)by * size, out, out + (size_t)by * size, NULL,
@@ -71,7 +50,7 @@ static void scan(uint32_t operation, bool exclusive, um_dtype dtype, char *out, 
         return;
     }
     memcpy(out + size, items, (size_t)(n - 1) * size);
-    um_interp_identity(operation, dtype, out);
+    um_koperation_identity(operation, dtype, out);
 }
 
 /* The instruction at pc over invocations lo to hi - 1, which are all here. */
@@ -88,7 +67,7 @@ static void combine(um_interp *it, int32_t lo, int32_t hi)
         scan(operation, inst->imm >> 32 != 0, dtype, out, items, hi - lo);
         return;
     }
-    reduce(um_interp_operation(operation), dtype, items, hi - lo);
+    reduce(um_koperation_opcode(operation), dtype, items, hi - lo);
     for (size_t i = 0; i < n; i++) memcpy(out + i * size, items, size);
 }
 

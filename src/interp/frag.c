@@ -1,7 +1,7 @@
-/* ir/interp_frag.c: matrix fragments of any size. The layout, which is none of any device's: of a
+/* interp/frag.c: matrix fragments of any size. The layout, which is none of any device's: of a
  * matrix whose elements are numbered row by row (role B: column by column), element f is item f / L
  * of lane f % L of the L invocations of the subgroup. So counts may differ between invocations. */
-#include "ir/interp.h"
+#include "interp/interp.h"
 
 static um_frag frag_of(const um_kinst *inst) { return (um_frag)(inst->imm & 0x7fffffff); }
 
