@@ -247,6 +247,7 @@ static int find_target(dump *d)
 static int find_unit(dump *d)
 {
     if (d->form == TEXT) d->unit = um_arch_unit(d->text, d->arch);
+    if (d->form == SPIRV && d->flavour == UM_SPIRV_VULKAN) d->unit = um_spirv_arch_unit(d->arch);
     return d->unit ? CLI_GO
                    : cli_fail("--arch: no matrix tiles of '%s' for target %s are known", d->arch,
                               d->target);
@@ -302,7 +303,8 @@ int cli_dump(int argc, char **argv)
          .kind = CLI_TEXT,
          .value = "A",
          .out = &d.arch,
-         .doc = "with the matrix unit of that processor: sm_80, sm_90, gfx942, gfx1100, apple7"},
+         .doc = "with the matrix unit of that processor: sm_80, sm_90, gfx942, gfx1100, apple7; "
+                "spirv: khr"},
         {.name = "least",
          .kind = CLI_FLAG,
          .out = &d.least,

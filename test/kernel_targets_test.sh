@@ -1,14 +1,14 @@
 #!/bin/sh
-# kernel_targets_test.sh TARGET PROGRAM NVRTC NPM [long]: the target's compilers take the kernels that
-# PROGRAM, test_kernel_targets, writes for it. Each line that begins with the target's name says how
-# many went through what. A compiler that is not here is a line with "skipped" and the reason; when
-# none is, the test is skipped. NVRTC is nvrtc.c's program, NPM a folder where npm has put webgpu;
-# paths are absolute.
+# kernel_targets_test.sh TARGET PROGRAM NVRTC VALID NPM [long]: the target's compilers take the kernels
+# that PROGRAM, test_kernel_targets, writes for it. Each line that begins with the target's name says
+# how many went through what. A compiler that is not here is a line with "skipped" and the reason;
+# when none is, the test is skipped. NVRTC and VALID are the programs of nvrtc.c and spirv_valid.c, NPM
+# a folder where npm has put webgpu and bun-webgpu-linux-x64; paths are absolute.
 #
 # All kernels go through what is fast, and each N-th one through what is slow. long: every sample's
 # kernels through what is fast, and of each dtype's first sample all through what is slow.
 set -eu
-target=$1 program=$2 nvrtc=$3 npm=$4 part=${5:-quick}
+target=$1 program=$2 nvrtc=$3 valid=$4 npm=$5 part=${6:-quick}
 umbel=$(dirname "$program")/../umbel
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -87,8 +87,9 @@ units() {
     cd "$work/$processor"
     : >head
     for dtype; do
-        "$umbel" dump matmul --dtype "$dtype" --shape 1024x1024 --target "$target" --arch "$processor" >"$dtype"
-        grep -q "$word" "$dtype" || fail "matmul of $dtype does not use $processor's matrix unit"
+        "$umbel" dump matmul --dtype "$dtype" --shape 1024x1024 --target "$target" --arch "$processor" \
+            --output "$dtype" >log
+        grep -q -a "$word" "$dtype" || fail "matmul of $dtype does not use $processor's matrix unit"
         echo "$dtype"
     done >names
     chosen=$# written=$# least=$#
@@ -203,7 +204,19 @@ spirv_val() {
 slow_opencl() { :; }
 slow_metal() { :; }
 slow_wgsl() { :; }
-slow_spirv() { :; }
+
+# Cooperative matrices are newer than Debian's spirv-val.
+slow_spirv() {
+    library=$npm/node_modules/bun-webgpu-linux-x64/libwebgpu_wrapper.so
+    if ! "$valid" "$library" vulkan1.1 >log 2>&1; then
+        skip "$(cat log)"
+        return 0
+    fi
+    units SPV_KHR_cooperative_matrix khr f16 i8
+    by_files 1 "$valid" "$library" vulkan1.1
+    passed "$(sum good)" 'SPIRV-Tools, products by cooperative matrices'
+}
+
 
 slow_cuda() {
     echo | "$nvrtc" >log || return 0

@@ -17,6 +17,8 @@ static const um_matrix_tile gfx942[] = {{16, 16, 16, UM_F16, UM_F32},
                                         {16, 16, 32, UM_I8, UM_I32}};
 static const um_matrix_tile wmma[] = {
     {16, 16, 16, UM_F16, UM_F32}, {16, 16, 16, UM_BF16, UM_F32}, {16, 16, 16, UM_I8, UM_I32}};
+static const um_matrix_tile cooperative[] = {{16, 16, 16, UM_F16, UM_F32},
+                                             {16, 16, 32, UM_I8, UM_I32}};
 static const um_matrix_tile apple[] = {{8, 8, 8, UM_F16, UM_F32}, {8, 8, 8, UM_F32, UM_F32}};
 
 #define TILES(name) name, UM_COUNT_OF(name)
@@ -38,6 +40,12 @@ void um_lacks_no_unit(um_klacks *lacks, const um_kunit *unit)
     lacks->tiles = unit->tiles;
     lacks->tile_count = unit->tile_count;
     lacks->async_copy = !unit->async_copy;
+}
+
+const um_kunit *um_spirv_arch_unit(const char *arch)
+{
+    static const um_kunit unit = {TILES(cooperative), 32, false};
+    return strcmp(arch, "khr") == 0 ? &unit : NULL;
 }
 
 const um_kunit *um_arch_unit(um_target target, const char *arch)

@@ -34,8 +34,9 @@ um_status um_render_text(const um_kernel *kernel, um_target target, um_text *out
 /* A SPIR-V module, 32-bit words in the host's byte order, with the entry point um_<name>.
  * vulkan: SPIR-V 1.3, Shader. Buffers are bindings 0, 1, ... of set 0. For each buffer the element
  * that is index 0, then the scalars, are 32-bit words: push constants when there are at most 32,
- * else the next binding. kernel: SPIR-V 1.0 for OpenCL environments, Physical64. Parameters as
- * um_render_text's opencl. */
+ * else the next binding. Fragments: capabilities CooperativeMatrixKHR, VulkanMemoryModel and
+ * VulkanMemoryModelDeviceScope. kernel: SPIR-V 1.0 for OpenCL environments, Physical64. Parameters
+ * as um_render_text's opencl. */
 typedef enum um_spirv_flavour { UM_SPIRV_VULKAN, UM_SPIRV_KERNEL } um_spirv_flavour;
 um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_text *out);
 
@@ -48,6 +49,9 @@ um_klacks um_spirv_flavour_lacks(um_spirv_flavour flavour, uint32_t types, uint3
 /* The matrix unit of a processor, "sm_90", "gfx942", "apple7", as far as the target's text has
  * words for it; NULL: none. */
 const um_kunit *um_arch_unit(um_target target, const char *arch);
+/* "khr": of a Vulkan device with VK_KHR_cooperative_matrix, as the most have it; the driver asks
+ * the device. */
+const um_kunit *um_spirv_arch_unit(const char *arch);
 /* Lacks without what such a device has. */
 void um_lacks_no_unit(um_klacks *lacks, const um_kunit *unit);
 

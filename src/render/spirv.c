@@ -6,7 +6,6 @@ enum {
     CLASS_INPUT = 1,
     CLASS_WORKGROUP = 4,
     CLASS_CROSS_WORKGROUP = 5,
-    CLASS_FUNCTION = 7,
     CLASS_PUSH_CONSTANT = 9,
     CLASS_STORAGE_BUFFER = 12,
     PUSH_WORDS_MAX = 32
@@ -104,7 +103,7 @@ uint32_t um_spirv_constant(um_spirv *s, um_dtype dtype, uint64_t bits)
     return id;
 }
 
-static uint32_t pointer_to(um_spirv *s, uint32_t storage_class, uint32_t type)
+uint32_t um_spirv_pointer(um_spirv *s, uint32_t storage_class, uint32_t type)
 {
     uint32_t id = um_spirv_id(s);
     UM_SPIRV(&s->globals, 32, id, storage_class, type);
@@ -133,7 +132,7 @@ static uint32_t block_variable(um_spirv *s, uint32_t member, uint32_t count, uin
     }
     um_spirv_put(&s->globals, 30, (int32_t)count + 1, words);
     UM_SPIRV(&s->decorations, OP_DECORATE, type, BLOCK);
-    UM_SPIRV(&s->globals, 59, pointer_to(s, storage_class, type), id, storage_class);
+    UM_SPIRV(&s->globals, 59, um_spirv_pointer(s, storage_class, type), id, storage_class);
     if (storage_class == CLASS_PUSH_CONSTANT) return id;
     UM_SPIRV(&s->decorations, OP_DECORATE, id, DESCRIPTOR_SET, 0);
     UM_SPIRV(&s->decorations, OP_DECORATE, id, BINDING, binding);
@@ -170,13 +169,14 @@ static void vulkan_parameters(um_spirv *s)
     for (int64_t i = 0; i < k->mem_count; i++) {
         if (k->mem[i].space != UM_SPACE_BUFFER) continue;
         s->memory[i] = vulkan_buffer(s, &k->mem[i], buffers++);
-        s->pointer[i] = pointer_to(s, CLASS_STORAGE_BUFFER, um_spirv_type(s, k->mem[i].type.dtype));
+        s->pointer[i] =
+            um_spirv_pointer(s, CLASS_STORAGE_BUFFER, um_spirv_type(s, k->mem[i].type.dtype));
     }
     uint32_t words = buffers + (uint32_t)k->scalar_count, u32 = um_spirv_type(s, UM_U32);
     if (words == 0) return;
     uint32_t storage_class = words <= PUSH_WORDS_MAX ? CLASS_PUSH_CONSTANT : CLASS_STORAGE_BUFFER;
     uint32_t block = block_variable(s, u32, words, storage_class, buffers);
-    uint32_t pointer = pointer_to(s, storage_class, u32), at = 0;
+    uint32_t pointer = um_spirv_pointer(s, storage_class, u32), at = 0;
     for (int64_t i = 0; i < k->mem_count; i++)
         if (k->mem[i].space == UM_SPACE_BUFFER) s->base[i] = block_word(s, block, pointer, at++);
     for (int64_t i = 0; i < k->scalar_count; i++) {
@@ -199,7 +199,7 @@ static uint32_t kernel_parameters(um_spirv *s, um_text *params)
         if (k->mem[i].space != UM_SPACE_BUFFER) continue;
         uint32_t whole = um_spirv_id(s), base = um_spirv_id(s), u64 = um_spirv_type(s, UM_U64);
         s->pointer[i] =
-            pointer_to(s, CLASS_CROSS_WORKGROUP, um_spirv_type(s, k->mem[i].type.dtype));
+            um_spirv_pointer(s, CLASS_CROSS_WORKGROUP, um_spirv_type(s, k->mem[i].type.dtype));
         types[count++] = s->pointer[i];
         types[count++] = u64;
         UM_SPIRV(params, 55, s->pointer[i], whole);
@@ -227,9 +227,9 @@ static void declare_memories(um_spirv *s)
         uint32_t storage_class = shared ? CLASS_WORKGROUP : CLASS_FUNCTION;
         uint32_t element = um_spirv_type(s, mem->type.dtype);
         uint32_t type = mem->space == UM_SPACE_VAR ? element : array_of(s, element, mem->count);
-        uint32_t pointer = pointer_to(s, storage_class, type);
+        uint32_t pointer = um_spirv_pointer(s, storage_class, type);
         s->pointer[i] =
-            mem->space == UM_SPACE_VAR ? pointer : pointer_to(s, storage_class, element);
+            mem->space == UM_SPACE_VAR ? pointer : um_spirv_pointer(s, storage_class, element);
         s->memory[i] = s->next_id;
         for (int32_t lane = 0; lane < mem->type.lanes; lane++)
             UM_SPIRV(shared ? &s->globals : &s->variables, 59, pointer, um_spirv_id(s),
@@ -265,7 +265,8 @@ uint32_t um_spirv_builtin(um_spirv *s, um_kop op, uint32_t dim)
     if (op >= UM_KOP_SUBGROUP_SIZE) um_spirv_capability(s, GROUP_NON_UNIFORM);
     if (!s->input[op]) {
         s->input[op] = um_spirv_id(s);
-        UM_SPIRV(&s->globals, 59, pointer_to(s, CLASS_INPUT, type), s->input[op], CLASS_INPUT);
+        UM_SPIRV(&s->globals, 59, um_spirv_pointer(s, CLASS_INPUT, type), s->input[op],
+                 CLASS_INPUT);
         UM_SPIRV(&s->decorations, OP_DECORATE, s->input[op], BUILT_IN, inputs[op].number);
         s->interface[s->interface_count++] = s->input[op];
     }
@@ -290,13 +291,23 @@ uint32_t um_spirv_builtin(um_spirv *s, um_kop op, uint32_t dim)
 static void put_head(um_spirv *s, um_text *out)
 {
     enum { GL_COMPUTE = 5, KERNEL = 6, LOCAL_SIZE = 17, CONTRACTION_OFF = 31, MODE = 16 };
+    enum { GLSL_450 = 1, OPENCL, VULKAN }; /* memory models */
     const um_kernel *k = s->k;
     char name[64] = "um_";
     memcpy(name + 3, k->name, sizeof k->name);
+    static const struct {
+        uint32_t capability;
+        const char *name;
+    } extensions[] = {{4448, "SPV_KHR_8bit_storage"},
+                      {5345, "SPV_KHR_vulkan_memory_model"},
+                      {6022, "SPV_KHR_cooperative_matrix"}};
     for (int32_t i = 0; i < s->capability_count; i++)
-        if (s->capability[i] == 4448) put_named(out, 10, 0, NULL, "SPV_KHR_8bit_storage", 0, NULL);
+        for (size_t e = 0; e < UM_COUNT_OF(extensions); e++)
+            if (s->capability[i] == extensions[e].capability)
+                put_named(out, 10, 0, NULL, extensions[e].name, 0, NULL);
     put_named(out, 11, 1, &s->ext_set, s->is_kernel ? "OpenCL.std" : "GLSL.std.450", 0, NULL);
-    UM_SPIRV(out, 14, s->is_kernel ? 2u : 0u, s->is_kernel ? 2u : 1u);
+    uint32_t of_vulkan = k->frag_count > 0 ? VULKAN : GLSL_450;
+    UM_SPIRV(out, 14, s->is_kernel ? 2u : 0u, s->is_kernel ? OPENCL : of_vulkan);
     put_named(out, 15, 2, (uint32_t[]){s->is_kernel ? KERNEL : GL_COMPUTE, s->function}, name,
               s->interface_count, s->interface);
     UM_SPIRV(out, MODE, s->function, LOCAL_SIZE, k->group_size[0], k->group_size[1],
@@ -348,6 +359,7 @@ static um_status render(um_spirv *s, um_text *out)
         vulkan_parameters(s);
     }
     declare_memories(s);
+    um_spirv_declare_frags(s);
     for (int64_t v = 1; v < s->k->inst_count && s->status == UM_OK; v++)
         um_spirv_walk(s, (um_val)v);
     if (s->status == UM_OK) assemble(s, &params, function_type, out);
@@ -364,14 +376,18 @@ um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_
                                : "the kernel is not finished");
     um_spirv s = {.k = kernel, .is_kernel = flavour == UM_SPIRV_KERNEL};
     size_t mems = (size_t)kernel->mem_count, scalars = (size_t)kernel->scalar_count;
+    size_t frags = (size_t)kernel->frag_count;
     um_status status = UM_OUT_OF_MEMORY;
-    uint32_t *ids = um_mem_zalloc(((size_t)kernel->inst_count + 3 * mems + scalars) * sizeof *ids);
+    uint32_t *ids =
+        um_mem_zalloc(((size_t)kernel->inst_count + 3 * mems + scalars + 2 * frags) * sizeof *ids);
     if (ids) {
         s.value = ids;
         s.memory = s.value + kernel->inst_count;
         s.pointer = s.memory + mems;
         s.base = s.pointer + mems;
         s.scalar = s.base + mems;
+        s.matrix = s.scalar + scalars;
+        s.matrix_type = s.matrix + frags;
         status = render(&s, out);
     } else {
         UM_FAIL(UM_OUT_OF_MEMORY, "kernel %s: SPIR-V: no memory", kernel->name);

@@ -33,6 +33,7 @@ typedef struct um_spirv {
     uint32_t *memory, *pointer,
         *base;        /* of each memory: its variable, an element's pointer type, the offset */
     uint32_t *scalar; /* of each parameter: its value */
+    uint32_t *matrix, *matrix_type;    /* of each fragment: its variable, and what is in it */
     uint32_t input[16], interface[16]; /* built-in variables, by opcode; in order */
     int32_t interface_count;
     uint32_t block; /* the label of the block that is being written */
@@ -53,11 +54,17 @@ static inline uint32_t um_spirv_id(um_spirv *s) { return s->next_id++; }
 uint32_t um_spirv_type(um_spirv *s, um_dtype dtype);
 uint32_t um_spirv_constant(um_spirv *s, um_dtype dtype, uint64_t bits);
 void um_spirv_capability(um_spirv *s, uint32_t capability);
+uint32_t um_spirv_pointer(um_spirv *s, uint32_t storage_class, uint32_t type); /* a new type */
 void um_spirv_lacks(um_spirv *s, um_status code, const char *what);
 uint32_t um_spirv_builtin(um_spirv *s, um_kop op, uint32_t dim); /* as u32 */
 
-/* Opcodes of the specification that both files use. */
+/* Numbers of the specification that several files use. */
 enum {
+    CLASS_FUNCTION = 7,
+    SCOPE_DEVICE = 1,
+    SCOPE_WORKGROUP = 2,
+    SCOPE_SUBGROUP = 3,
+    NON_PRIVATE = 0x20, /* of an access, in Vulkan's memory model */
     OP_LOAD = 61,
     OP_STORE = 62,
     OP_ACCESS_CHAIN = 65,
@@ -74,7 +81,23 @@ enum {
 /* ---- spirv_inst.c ------------------------------------------------------------------------------
  */
 
+/* Opcodes by the class of the operands. */
+typedef struct um_spirv_row {
+    uint16_t f, s, u, b;
+} um_spirv_row;
+uint32_t um_spirv_by_class(um_spirv_row row, um_dtype dtype);
+uint32_t um_spirv_operand(um_spirv *s, um_val v, int32_t lane);
+/* A pointer to that element of memory m. */
+uint32_t um_spirv_element(um_spirv *s, int64_t m, uint32_t index);
 /* Writes instruction v. */
 void um_spirv_walk(um_spirv *s, um_val v);
+
+/* ---- spirv_group.c -----------------------------------------------------------------------------
+ */
+
+void um_spirv_subgroup(um_spirv *s, um_val v);
+void um_spirv_ballot(um_spirv *s, um_val v);
+void um_spirv_declare_frags(um_spirv *s);
+void um_spirv_frag(um_spirv *s, um_val v);
 
 #endif

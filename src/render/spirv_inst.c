@@ -7,9 +7,6 @@
 
 enum {
     EXT = 0x1000, /* of an opcode in the tables: one of the extended set's */
-    SCOPE_DEVICE = 1,
-    SCOPE_WORKGROUP = 2,
-    SCOPE_SUBGROUP = 3,
     OP_COPY = 83,
     OP_LOGICAL_NOT_EQUAL = 165,
     OP_LOGICAL_NOT = 168,
@@ -20,11 +17,7 @@ enum {
 
 /* ---- opcodes by the class of the first operand ---------------------------------------------- */
 
-typedef struct spirv_row {
-    uint16_t f, s, u, b;
-} spirv_row;
-
-static const spirv_row rows[UM_KOP_LIMIT] = {
+static const um_spirv_row rows[UM_KOP_LIMIT] = {
     [UM_KOP_ADD] = {129, 128, 128, 0},  [UM_KOP_SUB] = {131, 130, 130, 0},
     [UM_KOP_MUL] = {133, 132, 132, 0},  [UM_KOP_DIV] = {136, 135, 134, 0},
     [UM_KOP_REM] = {0, 138, 137, 0},    [UM_KOP_NEG] = {127, 126, 126, 0},
@@ -37,7 +30,7 @@ static const spirv_row rows[UM_KOP_LIMIT] = {
 
 /* Of GLSL.std.450 and OpenCL.std; 0: none. */
 static const struct {
-    spirv_row vulkan, kernel;
+    um_spirv_row vulkan, kernel;
 } ext_rows[UM_KOP_LIMIT] = {
     [UM_KOP_MIN] = {{37, 39, 38, 0}, {28, 158, 159, 0}},
     [UM_KOP_MAX] = {{40, 42, 41, 0}, {27, 156, 157, 0}},
@@ -72,7 +65,7 @@ static const struct {
     [UM_KOP_ATAN2] = {{25, 0, 0, 0}, {7, 0, 0, 0}},
 };
 
-static uint32_t by_class(spirv_row row, um_dtype dtype)
+uint32_t um_spirv_by_class(um_spirv_row row, um_dtype dtype)
 {
     switch (um_dtype_get_kind(dtype)) {
     case UM_KIND_FLOAT: return row.f;
@@ -84,7 +77,7 @@ static uint32_t by_class(spirv_row row, um_dtype dtype)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static uint32_t operand(um_spirv *s, um_val v, int32_t lane)
+uint32_t um_spirv_operand(um_spirv *s, um_val v, int32_t lane)
 {
     const um_kinst *inst = &s->k->inst[v];
     if (inst->op == UM_KOP_CONST) return um_spirv_constant(s, inst->type.dtype, inst->imm);
@@ -129,15 +122,10 @@ static void name_value(um_spirv *s, um_val v, int32_t lane, uint32_t id)
 /* ---- what one opcode does not say
  * ---------------------------------------------------------------- */
 
-static uint32_t constant(um_spirv *s, um_dtype dtype, uint64_t bits)
-{
-    return um_spirv_constant(s, dtype, bits);
-}
-
 /* b modulo the bits of the type. */
 static uint32_t shift(um_spirv *s, um_kop op, um_dtype dtype, uint32_t a, uint32_t b)
 {
-    uint32_t mask = constant(s, dtype, (uint64_t)um_dtype_bits(dtype) - 1);
+    uint32_t mask = um_spirv_constant(s, dtype, (uint64_t)um_dtype_bits(dtype) - 1);
     bool is_signed = um_dtype_get_kind(dtype) == UM_KIND_INT;
     return emit2(s,
                  op == UM_KOP_SHL ? 196
@@ -155,7 +143,7 @@ static uint32_t absolute(um_spirv *s, um_dtype dtype, uint32_t a)
         UM_SPIRV(&s->body, 12, type, id, s->ext_set, s->is_kernel ? OPENCL_FABS : GLSL_FABS, a);
         return id;
     }
-    uint32_t below = emit2(s, SIGNED_LESS, UM_BOOL, a, constant(s, dtype, 0));
+    uint32_t below = emit2(s, SIGNED_LESS, UM_BOOL, a, um_spirv_constant(s, dtype, 0));
     return select(s, dtype, below, emit1(s, NEGATE, dtype, a), a);
 }
 
@@ -189,7 +177,8 @@ static uint32_t clz(um_spirv *s, um_dtype dtype, uint32_t a)
     enum { FIND_UMSB = 75, OPENCL_CLZ = 151, ISUB = 130 };
     uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
     UM_SPIRV(&s->body, 12, type, id, s->ext_set, s->is_kernel ? OPENCL_CLZ : FIND_UMSB, a);
-    return s->is_kernel ? id : emit2(s, ISUB, dtype, constant(s, dtype, 31), id); /* -1 of 0 */
+    return s->is_kernel ? id
+                        : emit2(s, ISUB, dtype, um_spirv_constant(s, dtype, 31), id); /* -1 of 0 */
 }
 
 /* c + the dot product of four bytes each. */
@@ -197,7 +186,8 @@ static uint32_t dot4(um_spirv *s, um_kop op, um_dtype dtype, uint32_t a, uint32_
 {
     for (uint64_t byte = 0; byte < 4; byte++) {
         um_kop down = UM_KOP_SHR;
-        uint32_t up = constant(s, dtype, 24 - 8 * byte), by = constant(s, dtype, 24);
+        uint32_t up = um_spirv_constant(s, dtype, 24 - 8 * byte),
+                 by = um_spirv_constant(s, dtype, 24);
         um_dtype as = op == UM_KOP_DOT4_I8 ? UM_I32 : UM_U32;
         uint32_t x = shift(s, down, as, emit2(s, 196, dtype, a, up), by);
         uint32_t y = shift(s, down, as, emit2(s, 196, dtype, b, up), by);
@@ -233,12 +223,12 @@ static uint32_t float_to_int(um_spirv *s, um_dtype from, um_dtype to, uint32_t a
         below_bits = words[1];
     }
     uint32_t r = emit1(s, is_signed ? TO_SIGNED : TO_UNSIGNED, to, a);
-    uint32_t high = emit2(s, GREATER_EQUAL, UM_BOOL, a, constant(s, from, above_bits));
-    uint32_t low = emit2(s, LESS_EQUAL, UM_BOOL, a, constant(s, from, below_bits));
+    uint32_t high = emit2(s, GREATER_EQUAL, UM_BOOL, a, um_spirv_constant(s, from, above_bits));
+    uint32_t low = emit2(s, LESS_EQUAL, UM_BOOL, a, um_spirv_constant(s, from, below_bits));
     uint32_t nan = emit2(s, NOT_EQUAL, UM_BOOL, a, a);
-    r = select(s, to, high, constant(s, to, highest), r);
-    r = select(s, to, low, constant(s, to, lowest), r);
-    return select(s, to, nan, constant(s, to, 0), r);
+    r = select(s, to, high, um_spirv_constant(s, to, highest), r);
+    r = select(s, to, low, um_spirv_constant(s, to, lowest), r);
+    return select(s, to, nan, um_spirv_constant(s, to, 0), r);
 }
 
 static uint32_t convert(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
@@ -250,8 +240,10 @@ static uint32_t convert(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
     if (to == UM_F16) one = 0x3c00;
     if (to == from) return emit1(s, OP_COPY, to, a);
     if (to == UM_BOOL)
-        return emit2(s, source == UM_KIND_FLOAT ? 183 : 171, UM_BOOL, a, constant(s, from, 0));
-    if (from == UM_BOOL) return select(s, to, a, constant(s, to, one), constant(s, to, 0));
+        return emit2(s, source == UM_KIND_FLOAT ? 183 : 171, UM_BOOL, a,
+                     um_spirv_constant(s, from, 0));
+    if (from == UM_BOOL)
+        return select(s, to, a, um_spirv_constant(s, to, one), um_spirv_constant(s, to, 0));
     if (source == UM_KIND_FLOAT && kind == UM_KIND_FLOAT) return emit1(s, 115, to, a);
     if (source == UM_KIND_FLOAT) return float_to_int(s, from, to, a);
     if (kind == UM_KIND_FLOAT) return emit1(s, source == UM_KIND_INT ? 111 : 112, to, a);
@@ -277,9 +269,10 @@ static uint32_t from_table(um_spirv *s, um_val v, um_dtype operands, um_dtype re
 {
     const um_kinst *inst = &s->k->inst[v];
     enum { NO_CONTRACTION = 42 };
-    uint32_t opcode = by_class(rows[inst->op], operands), arity = (uint32_t)um_kinst_arity(inst);
-    uint32_t number =
-        by_class(s->is_kernel ? ext_rows[inst->op].kernel : ext_rows[inst->op].vulkan, operands);
+    uint32_t opcode = um_spirv_by_class(rows[inst->op], operands),
+             arity = (uint32_t)um_kinst_arity(inst);
+    uint32_t number = um_spirv_by_class(
+        s->is_kernel ? ext_rows[inst->op].kernel : ext_rows[inst->op].vulkan, operands);
     if (inst->op == UM_KOP_ACOS && s->is_kernel) number = EXT; /* acos is number 0 there */
     if (!s->is_kernel && operands == UM_F64 && um_kop_is_math(inst->op)) number = 0; /* of f32 */
     uint32_t id = um_spirv_id(s),
@@ -340,11 +333,11 @@ static void walk_value(um_spirv *s, um_val v)
     int32_t arity = inst->op == UM_KOP_VECTOR ? 0 : um_kinst_arity(inst);
     for (int32_t lane = 0; lane < inst->type.lanes && s->status == UM_OK; lane++) {
         uint32_t a[4], id;
-        for (int32_t i = 0; i < arity; i++) a[i] = operand(s, inst->arg[i], lane);
+        for (int32_t i = 0; i < arity; i++) a[i] = um_spirv_operand(s, inst->arg[i], lane);
         if (inst->op == UM_KOP_VECTOR)
-            id = operand(s, inst->arg[lane], 0);
+            id = um_spirv_operand(s, inst->arg[lane], 0);
         else if (inst->op == UM_KOP_EXTRACT)
-            id = operand(s, inst->arg[0], (int32_t)inst->imm);
+            id = um_spirv_operand(s, inst->arg[0], (int32_t)inst->imm);
         else if (inst->op == UM_KOP_BITCAST &&
                  um_val_type(s->k, inst->arg[0]).lanes == inst->type.lanes)
             id = bitcast(s, um_val_type(s->k, inst->arg[0]).dtype, inst->type.dtype, a[0]);
@@ -358,13 +351,9 @@ static void walk_value(um_spirv *s, um_val v)
 
 static int64_t memory_of(const um_kinst *inst) { return (int64_t)(inst->imm & UINT32_MAX) - 1; }
 
-/* A pointer to element index + lane. */
-static uint32_t element(um_spirv *s, const um_kinst *inst, int32_t lane)
+uint32_t um_spirv_element(um_spirv *s, int64_t m, uint32_t index)
 {
-    int64_t m = memory_of(inst);
-    uint32_t index = operand(s, inst->arg[0], 0);
     bool is_buffer = s->k->mem[m].space == UM_SPACE_BUFFER;
-    if (lane > 0) index = emit2(s, OP_IADD, UM_U32, index, constant(s, UM_U32, (uint64_t)lane));
     if (is_buffer && s->is_kernel) {
         uint32_t wide = emit1(s, OP_UCONVERT, UM_U64, index), id = um_spirv_id(s);
         UM_SPIRV(&s->body, OP_PTR_ACCESS_CHAIN, s->pointer[m], id, s->memory[m], wide);
@@ -372,7 +361,7 @@ static uint32_t element(um_spirv *s, const um_kinst *inst, int32_t lane)
     }
     if (is_buffer) {
         index = emit2(s, OP_IADD, UM_U32, index, s->base[m]);
-        uint32_t id = um_spirv_id(s), zero = constant(s, UM_U32, 0);
+        uint32_t id = um_spirv_id(s), zero = um_spirv_constant(s, UM_U32, 0);
         UM_SPIRV(&s->body, OP_ACCESS_CHAIN, s->pointer[m], id, s->memory[m], zero, index);
         return id;
     }
@@ -381,10 +370,28 @@ static uint32_t element(um_spirv *s, const um_kinst *inst, int32_t lane)
     return id;
 }
 
+/* A pointer to element index + lane. */
+static uint32_t element(um_spirv *s, const um_kinst *inst, int32_t lane)
+{
+    uint32_t index = um_spirv_operand(s, inst->arg[0], 0);
+    if (lane > 0)
+        index = emit2(s, OP_IADD, UM_U32, index, um_spirv_constant(s, UM_U32, (uint64_t)lane));
+    return um_spirv_element(s, memory_of(inst), index);
+}
+
+/* See spirv_group.c's fragments. */
+static bool is_shared_out(const um_spirv *s, const um_kinst *inst)
+{
+    uint8_t space = s->k->mem[memory_of(inst)].space;
+    return s->k->frag_count > 0 && (space == UM_SPACE_BUFFER || space == UM_SPACE_SHARED);
+}
+
 static uint32_t load_lane(um_spirv *s, um_val v, int32_t lane)
 {
     const um_kinst *inst = &s->k->inst[v];
-    return emit1(s, OP_LOAD, inst->type.dtype, element(s, inst, lane));
+    uint32_t at = element(s, inst, lane);
+    if (!is_shared_out(s, inst)) return emit1(s, OP_LOAD, inst->type.dtype, at);
+    return emit2(s, OP_LOAD, inst->type.dtype, at, NON_PRIVATE);
 }
 
 static void store_lanes(um_spirv *s, um_val v)
@@ -393,7 +400,11 @@ static void store_lanes(um_spirv *s, um_val v)
     int32_t lanes = um_val_type(s->k, inst->arg[1]).lanes;
     for (int32_t lane = 0; lane < lanes; lane++) {
         uint32_t at = element(s, inst, lane);
-        UM_SPIRV(&s->body, OP_STORE, at, operand(s, inst->arg[1], lane));
+        uint32_t a = um_spirv_operand(s, inst->arg[1], lane);
+        if (is_shared_out(s, inst))
+            UM_SPIRV(&s->body, OP_STORE, at, a, NON_PRIVATE);
+        else
+            UM_SPIRV(&s->body, OP_STORE, at, a);
     }
 }
 
@@ -423,12 +434,13 @@ static void walk_load_if(um_spirv *s, um_val v)
 {
     const um_kinst *inst = &s->k->inst[v];
     uint32_t before = s->block, loaded[4];
-    uint32_t merge = begin_if(s, operand(s, inst->arg[1], 0));
+    uint32_t merge = begin_if(s, um_spirv_operand(s, inst->arg[1], 0));
     for (int32_t lane = 0; lane < inst->type.lanes; lane++) loaded[lane] = load_lane(s, v, lane);
     uint32_t inside = s->block;
     end_if(s, merge);
     for (int32_t lane = 0; lane < inst->type.lanes; lane++) {
-        uint32_t type = um_spirv_type(s, inst->type.dtype), other = operand(s, inst->arg[2], lane);
+        uint32_t type = um_spirv_type(s, inst->type.dtype),
+                 other = um_spirv_operand(s, inst->arg[2], lane);
         UM_SPIRV(&s->body, 245, type, s->value[v] + (uint32_t)lane, loaded[lane], inside, other,
                  before);
     }
@@ -443,29 +455,31 @@ static void walk_variable(um_spirv *s, um_val v)
         if (inst->op == UM_KOP_GET)
             UM_SPIRV(&s->body, OP_LOAD, type_of(s, v), s->value[v] + (uint32_t)lane, at);
         else
-            UM_SPIRV(&s->body, OP_STORE, at, operand(s, inst->arg[0], lane));
+            UM_SPIRV(&s->body, OP_STORE, at, um_spirv_operand(s, inst->arg[0], lane));
     }
 }
 
 static void walk_atomic(um_spirv *s, um_val v)
 {
-    static const spirv_row operations[9] = {
+    static const um_spirv_row operations[9] = {
         [UM_K_ADD] = {0, 234, 234, 0},       [UM_K_MIN] = {0, 236, 237, 0},
         [UM_K_MAX] = {0, 238, 239, 0},       [UM_K_AND] = {0, 240, 240, 0},
         [UM_K_OR] = {0, 241, 241, 0},        [UM_K_XOR] = {0, 242, 242, 0},
         [UM_K_EXCHANGE] = {229, 229, 229, 0}};
     const um_kinst *inst = &s->k->inst[v];
     bool shared = s->k->mem[memory_of(inst)].space == UM_SPACE_SHARED;
-    uint32_t scope = constant(s, UM_U32, shared ? SCOPE_WORKGROUP : SCOPE_DEVICE);
-    uint32_t relaxed = constant(s, UM_U32, 0), at = element(s, inst, 0), type = type_of(s, v);
-    uint32_t b = operand(s, inst->arg[1], 0);
+    uint32_t scope = um_spirv_constant(s, UM_U32, shared ? SCOPE_WORKGROUP : SCOPE_DEVICE);
+    uint32_t relaxed = um_spirv_constant(s, UM_U32, 0), at = element(s, inst, 0),
+             type = type_of(s, v);
+    uint32_t b = um_spirv_operand(s, inst->arg[1], 0);
     if (inst->op == UM_KOP_ATOMIC_CAS) {
-        uint32_t value = operand(s, inst->arg[2], 0);
+        uint32_t value = um_spirv_operand(s, inst->arg[2], 0);
         UM_SPIRV(&s->body, 230, type, s->value[v], at, scope, relaxed, relaxed, value, b);
         return;
     }
     uint32_t operation = (uint32_t)(inst->imm >> 32);
-    uint32_t opcode = operation < 9 ? by_class(operations[operation], inst->type.dtype) : 0;
+    uint32_t opcode =
+        operation < 9 ? um_spirv_by_class(operations[operation], inst->type.dtype) : 0;
     if (!opcode) um_spirv_lacks(s, UM_UNSUPPORTED, "such an atomic operation");
     UM_SPIRV(&s->body, opcode, type, s->value[v], at, scope, relaxed, b);
 }
@@ -477,67 +491,14 @@ static void walk_barrier(um_spirv *s)
         ACQUIRE_RELEASE = 8,
         UNIFORM = 0x40,
         WORKGROUP = 0x100,
-        CROSS = 0x200
+        CROSS = 0x200,
+        AVAILABLE_VISIBLE = 0x6000 /* of Vulkan's memory model */
     };
-    uint32_t scope = constant(s, UM_U32, SCOPE_WORKGROUP);
-    uint32_t memory =
-        constant(s, UM_U32, ACQUIRE_RELEASE | WORKGROUP | (s->is_kernel ? CROSS : UNIFORM));
+    uint32_t scope = um_spirv_constant(s, UM_U32, SCOPE_WORKGROUP);
+    uint32_t more = s->k->frag_count > 0 ? AVAILABLE_VISIBLE : 0;
+    uint32_t memory = um_spirv_constant(
+        s, UM_U32, ACQUIRE_RELEASE | WORKGROUP | (s->is_kernel ? CROSS : UNIFORM) | more);
     UM_SPIRV(&s->body, CONTROL_BARRIER, scope, scope, memory);
-}
-
-/* ---- subgroups ------------------------------------------------------------------------------- */
-
-static void walk_subgroup(um_spirv *s, um_val v)
-{
-    enum { ARITHMETIC = 63, BALLOT = 64, SHUFFLE = 65, RELATIVE = 66, BASIC = 61 };
-    static const spirv_row operations[8] = {
-        [UM_K_ADD] = {350, 349, 349, 0}, [UM_K_MUL] = {352, 351, 351, 0},
-        [UM_K_MIN] = {355, 353, 354, 0}, [UM_K_MAX] = {358, 356, 357, 0},
-        [UM_K_AND] = {0, 359, 359, 362}, [UM_K_OR] = {0, 360, 360, 363},
-        [UM_K_XOR] = {0, 361, 361, 364}};
-    const um_kinst *inst = &s->k->inst[v];
-    uint32_t scope = constant(s, UM_U32, SCOPE_SUBGROUP);
-    um_spirv_capability(s, BASIC);
-    if (s->is_kernel) um_spirv_lacks(s, UM_UNSUPPORTED, um_kop_rows[inst->op].name);
-    for (int32_t lane = 0; lane < inst->type.lanes; lane++) {
-        uint32_t id = s->value[v] + (uint32_t)lane, type = type_of(s, v),
-                 a = operand(s, inst->arg[0], lane);
-        uint32_t by = constant(s, UM_U32, inst->imm & UINT32_MAX);
-        if (inst->op == UM_KOP_SUBGROUP_REDUCE || inst->op == UM_KOP_SUBGROUP_SCAN) {
-            uint32_t kind = inst->op == UM_KOP_SUBGROUP_REDUCE ? 0 : inst->imm >> 32 ? 2 : 1;
-            uint32_t opcode = by_class(operations[inst->imm & 7], inst->type.dtype);
-            um_spirv_capability(s, ARITHMETIC);
-            if (!opcode) um_spirv_lacks(s, UM_UNSUPPORTED, "such a subgroup operation");
-            UM_SPIRV(&s->body, opcode, type, id, scope, kind, a);
-        } else if (inst->op == UM_KOP_SUBGROUP_SHUFFLE) {
-            um_spirv_capability(s, SHUFFLE);
-            UM_SPIRV(&s->body, 345, type, id, scope, a, operand(s, inst->arg[1], lane));
-        } else if (inst->op == UM_KOP_SUBGROUP_SHUFFLE_XOR) {
-            um_spirv_capability(s, SHUFFLE);
-            UM_SPIRV(&s->body, 346, type, id, scope, a, by);
-        } else {
-            um_spirv_capability(s, RELATIVE);
-            UM_SPIRV(&s->body, inst->op == UM_KOP_SUBGROUP_SHUFFLE_UP ? 347u : 348u, type, id,
-                     scope, a, by);
-        }
-    }
-}
-
-static void walk_ballot(um_spirv *s, um_val v)
-{
-    enum { BALLOT = 64, BASIC = 61 };
-    um_spirv_capability(s, BASIC);
-    um_spirv_capability(s, BALLOT);
-    if (s->is_kernel) um_spirv_lacks(s, UM_UNSUPPORTED, "subgroup_ballot");
-    uint32_t u32 = um_spirv_type(s, UM_U32), whole = um_spirv_id(s);
-    if (!s->four) { /* declared once */
-        s->four = um_spirv_id(s);
-        UM_SPIRV(&s->globals, 23, s->four, u32, 4);
-    }
-    uint32_t scope = constant(s, UM_U32, SCOPE_SUBGROUP), a = operand(s, s->k->inst[v].arg[0], 0);
-    UM_SPIRV(&s->body, 339, s->four, whole, scope, a);
-    for (uint32_t lane = 0; lane < 4; lane++)
-        UM_SPIRV(&s->body, OP_EXTRACT, u32, s->value[v] + lane, whole, lane);
 }
 
 /* ---- control flow ---------------------------------------------------------------------------- */
@@ -560,7 +521,7 @@ static void walk_if(um_spirv *s, um_val v)
     enum { NONE = 0 };
     um_spirv_flow *flow = push_flow(s, v);
     if (!flow) return;
-    uint32_t condition = operand(s, s->k->inst[v].arg[0], 0);
+    uint32_t condition = um_spirv_operand(s, s->k->inst[v].arg[0], 0);
     UM_SPIRV(&s->body, OP_SELECTION_MERGE, flow->merge, NONE);
     UM_SPIRV(&s->body, OP_BRANCH_CONDITIONAL, condition, flow->head, flow->next);
     open_block(s, flow->head);
@@ -579,8 +540,8 @@ static void begin_loop(um_spirv *s, um_val v)
     if (counts) {
         flow->counter = s->value[v];
         flow->following = um_spirv_id(s);
-        UM_SPIRV(&s->body, PHI, type_of(s, v), flow->counter, operand(s, inst->arg[0], 0), before,
-                 flow->following, flow->next);
+        UM_SPIRV(&s->body, PHI, type_of(s, v), flow->counter, um_spirv_operand(s, inst->arg[0], 0),
+                 before, flow->following, flow->next);
     }
     uint32_t test = um_spirv_id(s), body = um_spirv_id(s);
     UM_SPIRV(&s->body, LOOP_MERGE, flow->merge, flow->next, 0);
@@ -588,8 +549,8 @@ static void begin_loop(um_spirv *s, um_val v)
     open_block(s, test);
     if (counts) {
         bool is_signed = inst->type.dtype == UM_I32;
-        uint32_t goes_on =
-            emit2(s, is_signed ? 177 : 176, UM_BOOL, flow->counter, operand(s, inst->arg[1], 0));
+        uint32_t goes_on = emit2(s, is_signed ? 177 : 176, UM_BOOL, flow->counter,
+                                 um_spirv_operand(s, inst->arg[1], 0));
         UM_SPIRV(&s->body, OP_BRANCH_CONDITIONAL, goes_on, body, flow->merge);
     } else {
         UM_SPIRV(&s->body, OP_BRANCH, body);
@@ -610,7 +571,7 @@ static void walk_end(um_spirv *s)
     open_block(s, flow.next);
     if (inst->op == UM_KOP_FOR)
         UM_SPIRV(&s->body, OP_IADD, um_spirv_type(s, inst->type.dtype), flow.following,
-                 flow.counter, operand(s, inst->arg[2], 0));
+                 flow.counter, um_spirv_operand(s, inst->arg[2], 0));
     UM_SPIRV(&s->body, OP_BRANCH, flow.head);
     open_block(s, flow.merge);
 }
@@ -666,7 +627,7 @@ void um_spirv_walk(um_spirv *s, um_val v)
         return;
     case UM_KOP_STORE: store_lanes(s, v); return;
     case UM_KOP_STORE_IF: {
-        uint32_t merge = begin_if(s, operand(s, inst->arg[2], 0));
+        uint32_t merge = begin_if(s, um_spirv_operand(s, inst->arg[2], 0));
         store_lanes(s, v);
         end_if(s, merge);
         return;
@@ -681,8 +642,8 @@ void um_spirv_walk(um_spirv *s, um_val v)
     case UM_KOP_SUBGROUP_SHUFFLE:
     case UM_KOP_SUBGROUP_SHUFFLE_XOR:
     case UM_KOP_SUBGROUP_SHUFFLE_UP:
-    case UM_KOP_SUBGROUP_SHUFFLE_DOWN: walk_subgroup(s, v); return;
-    case UM_KOP_SUBGROUP_BALLOT: walk_ballot(s, v); return;
+    case UM_KOP_SUBGROUP_SHUFFLE_DOWN: um_spirv_subgroup(s, v); return;
+    case UM_KOP_SUBGROUP_BALLOT: um_spirv_ballot(s, v); return;
     case UM_KOP_IF:
     case UM_KOP_ELSE:
     case UM_KOP_FOR:
@@ -690,7 +651,9 @@ void um_spirv_walk(um_spirv *s, um_val v)
     case UM_KOP_BREAK:
     case UM_KOP_END: walk_flow(s, v); return;
     default:
-        if (inst->type.dtype)
+        if (inst->op >= UM_KOP_FRAG_FILL && inst->op <= UM_KOP_FRAG_COLUMN)
+            um_spirv_frag(s, v);
+        else if (inst->type.dtype)
             walk_value(s, v);
         else
             um_spirv_lacks(s, UM_UNSUPPORTED, um_kop_rows[inst->op].name);
