@@ -1,6 +1,11 @@
 /* Reductions and running sums against plain loops in long double, over axes, layouts and dtypes;
- * special values; the bound on a sum's error. */
+ * special values; the bound on a sum's error. Of the CPU's kernels, and of the library's where they
+ * do it in another way than for the small sizes of the conformance suite. */
 #include "test/test_kernel.h"
+
+#include "kernel/library.h"
+
+#include <umbel/umbel.h>
 
 static um_op reduce_op(um_op_id id, um_view in, uint32_t axes, bool keepdims, void *out)
 {
@@ -127,6 +132,7 @@ static double allowed(um_op_id op, um_dtype dtype, int64_t n, long double want, 
     double accumulator = dtype == UM_F64 ? 0x1p-52 : 0x1p-23,
            depth = 8 * log2((double)(n < 2 ? 2 : n));
     double rounding = eps_of(dtype) * (double)fabsl(want);
+    if (dtype == UM_F16) rounding = fmax(rounding, 0x1p-25); /* of the subnormal */
     switch (op) {
     case UM_OP_SUM:
     case UM_OP_L1: return depth * accumulator * (double)size + rounding;
@@ -146,10 +152,30 @@ static double allowed(um_op_id op, um_dtype dtype, int64_t n, long double want, 
 enum { MOST = 1 << 18 };
 static double memory[MOST], result[MOST], line[MOST];
 
+static um_stream *kernels; /* of the device interp; NULL: the CPU's run */
+
+/* On copies of `memory` and `result` there. */
+static um_status run_by_kernels(const um_op *op)
+{
+    um_op there = *op;
+    um_ptr in, out;
+    um_device *device = um_stream_device(kernels);
+    CHECK_OK(um_alloc(device, sizeof memory, &in));
+    CHECK_OK(um_alloc(device, sizeof result, &out));
+    CHECK_OK(um_write(kernels, in, memory, sizeof memory));
+    there.in[0].ptr = in + op->in[0].ptr - (um_ptr)(uintptr_t)memory;
+    there.out[0].ptr = out;
+    um_status status = um_enqueue(kernels, &there);
+    if (status == UM_OK) status = um_read(kernels, result, out, sizeof result);
+    CHECK_OK(um_free(device, in));
+    CHECK_OK(um_free(device, out));
+    return status;
+}
+
 static void check_reduce(um_op_id id, um_view in, uint32_t axes, bool keepdims)
 {
     um_op op = reduce_op(id, in, axes, keepdims, result);
-    CHECK_OK(run_op(&op));
+    CHECK_OK(kernels ? run_by_kernels(&op) : run_op(&op));
     int64_t outputs = um_view_count(&op.out[0]);
     for (int64_t i = 0; i < outputs; i++) {
         long double size;
@@ -233,6 +259,50 @@ static void test_long(void)
         check_reduce(ops[i], view_2d(memory, UM_F32, 2, 100000), UM_AXIS(1), true);
         check_reduce(ops[i], view_2d(memory, UM_F32, 100000, 2), UM_AXIS(0), true);
     }
+}
+
+/* Stages, and outputs that lie nearer to each other than what goes into one. */
+static void test_kernels(void)
+{
+    static const um_dtype dtypes[] = {UM_F32, UM_F64, UM_BF16, UM_I32, UM_U64, UM_BOOL};
+    um_device *device;
+    CHECK_OK(um_open("interp", &device));
+    CHECK_OK(um_stream_create(device, &kernels));
+    for (um_op_id id = UM_OP_SUM; id <= UM_OP_STD; id++)
+        for (size_t i = 0; i < UM_COUNT_OF(dtypes); i++) {
+            um_dtype dtype = dtypes[i];
+            if (!(um_op_get_row(id)->dtypes & UM_BIT(dtype))) continue;
+            fill_memory(dtype, id);
+            check_reduce(id, view_1d(memory, dtype, 8191), 0, false);
+            check_reduce(id, view_1d(memory, dtype, 8192), 0, false);
+            check_reduce(id, view_1d(memory, dtype, 12289), 0, true);
+            check_reduce(id, reversed(view_2d(memory, dtype, 3, 8195), 1), UM_AXIS(1), false);
+            check_reduce(id, view_2d(memory, dtype, 67, 33), UM_AXIS(0), false);
+            check_reduce(id, view_2d(memory, dtype, 521, 37), UM_AXIS(0), true);
+            check_reduce(id, view_of(memory, dtype, 3, (const int64_t[]){3, 257, 40}), UM_AXIS(1),
+                         false);
+        }
+    um_stream_release(kernels);
+    um_device_release(device);
+    kernels = NULL;
+}
+
+static void check_launches(um_op_id id, um_view in, uint32_t axes, int32_t want)
+{
+    um_kplan plan;
+    um_op op = reduce_op(id, in, axes, false, result);
+    CHECK_OK(um_kplan_make(&op, &plan));
+    CHECK_MSG(plan.launch_count == want, "%d launches", (int)plan.launch_count);
+    um_kplan_release(&plan);
+}
+
+static void test_stages(void)
+{
+    check_launches(UM_OP_SUM, view_1d(memory, UM_F32, 8191), 0, 1);
+    check_launches(UM_OP_SUM, view_1d(memory, UM_F32, 8192), 0, 2);
+    check_launches(UM_OP_VAR, view_1d(memory, UM_F32, 8192), 0, 4);
+    check_launches(UM_OP_L2, view_2d(memory, UM_F32, 521, 37), UM_AXIS(0), 3);
+    check_launches(UM_OP_SUM, view_2d(memory, UM_F32, 521, 37), UM_AXIS(1), 1);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -421,6 +491,8 @@ static void tests(void)
 {
     TEST(test_every_op);
     TEST(test_long);
+    TEST(test_kernels);
+    TEST(test_stages);
     TEST(test_special);
     TEST(test_l2_range);
     TEST(test_empty);

@@ -1,7 +1,11 @@
 /* kernel/reduce.c: reductions over any axes, and the index of an extreme. An element of the output
- * is made by one invocation, or where many are reduced by a work-group: each of its invocations
- * takes every UM_KGROUP'th, and what they have is joined by halving in shared memory. Some ops go
- * over their elements more than once, and use the result of one pass in the next.
+ * is made by one invocation, or where many are reduced by all of a work-group, or some that lie
+ * across it where outputs are nearer to each other than what is reduced: each takes every
+ * so-many'th, and what they have is joined by halving in shared memory. Some ops go over their
+ * elements more than once, and use the result of one pass in the next.
+ *
+ * Few outputs of many elements are made in stages: a pass is a launch of several work-groups an
+ * output, which leave their parts in scratch memory; whoever comes later joins them.
  *
  * A pass keeps two values: a sum of floats and what its roundings lost (so that its error does not
  * grow with the count), or an extreme and its index. */
@@ -30,11 +34,17 @@ typedef struct reduction {
     um_kview out, in[UM_OP_MAX_INPUTS];
     bool rides[UM_PROGRAMS];
     um_rider rider[UM_PROGRAMS];
-    bool wide; /* a work-group an element */
+    uint32_t lanes, apart; /* invocations of an output; from one of them to the next */
+    int64_t outs, parts;   /* parts: work-groups of an output */
+    int32_t stage;         /* which pass the launch makes; as many as there are: it finishes */
+    uint64_t scratch;      /* bytes of parts' results that are declared */
     um_dtype dtype, compute;
-    um_val size[UM_MAX_RANK], count;
+    um_val size[UM_MAX_RANK];
+    um_val local, lane, number, in_range, part; /* of the invocation; number: of the output */
+    um_val part_count;
+    um_val first, end;             /* of what it takes */
     um_val from[UM_OP_MAX_INPUTS]; /* of the inputs, for this element */
-    um_mem room[2];                /* shared, where wide; of the two values */
+    um_mem room[2];                /* shared, of several lanes; of the two values */
     int32_t passes;
 } reduction;
 
@@ -133,17 +143,18 @@ static um_val term_of(const reduction *r, term t, um_val x, um_val by)
     return x;
 }
 
-/* Joins what the invocations of the work-group have; all get the result. */
-static pair join_group(const reduction *r, fold f, pair own)
+/* Joins what the invocations of an output have; all get the result. */
+static pair join_lanes(const reduction *r, fold f, pair own)
 {
     um_kernel *k = r->k;
-    um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), zero = um_k_u32(k, 0);
-    um_k_store(k, r->room[0], i, own.v);
-    if (own.w) um_k_store(k, r->room[1], i, own.w);
-    for (uint32_t half = UM_KGROUP / 2; half > 0; half /= 2) {
+    if (r->lanes == 1) return own;
+    um_val begin = um_k_sub(k, r->local, um_k_mul(k, r->lane, um_k_u32(k, r->apart)));
+    um_k_store(k, r->room[0], r->local, own.v);
+    if (own.w) um_k_store(k, r->room[1], r->local, own.w);
+    for (uint32_t half = r->lanes / 2; half > 0; half /= 2) {
         um_k_barrier(k);
-        um_k_if(k, um_k_lt(k, i, um_k_u32(k, half)));
-        um_val j = um_k_add(k, i, um_k_u32(k, half));
+        um_k_if(k, um_k_lt(k, r->lane, um_k_u32(k, half)));
+        um_val i = r->local, j = um_k_add(k, i, um_k_u32(k, half * r->apart));
         pair a = {um_k_load(k, r->room[0], i), own.w ? um_k_load(k, r->room[1], i) : 0};
         pair b = {um_k_load(k, r->room[0], j), own.w ? um_k_load(k, r->room[1], j) : 0};
         a = join(r, f, a, b);
@@ -152,12 +163,12 @@ static pair join_group(const reduction *r, fold f, pair own)
         um_k_end(k);
     }
     um_k_barrier(k);
-    pair all = {um_k_load(k, r->room[0], zero), own.w ? um_k_load(k, r->room[1], zero) : 0};
+    pair all = {um_k_load(k, r->room[0], begin), own.w ? um_k_load(k, r->room[1], begin) : 0};
     um_k_barrier(k); /* before the next pass writes there */
     return all;
 }
 
-/* The pass's two variables, and where wide its two arrays. bool and numbers do not share them. */
+/* The pass's two variables, and of several lanes two arrays. bool and numbers do not share them. */
 static void declare_state(reduction *r, pair start, um_mem var[2])
 {
     char name[32];
@@ -168,9 +179,8 @@ static void declare_state(reduction *r, pair start, um_mem var[2])
         var[i] = um_k_var(r->k, name, dtype, 1);
         um_k_set(r->k, var[i], part[i]);
         snprintf(name, sizeof name, "room%d", i);
-        if (r->wide && !r->room[i]) r->room[i] = um_k_shared(r->k, name, dtype, UM_KGROUP);
+        if (r->lanes > 1 && !r->room[i]) r->room[i] = um_k_shared(r->k, name, dtype, UM_KGROUP);
     }
-    r->passes++;
 }
 
 /* What a program makes of x, and of its other inputs at that place of axes first .. end - 1. */
@@ -197,25 +207,83 @@ static um_val element(const reduction *r, const um_val *place)
     return um_kvalue_as(r->k, r->compute, x);
 }
 
-static pair run_pass(reduction *r, fold f, term t, um_val by)
+/* The next place for parts' results, of that dtype; bool is kept as u32. */
+static um_mem declare_parts(reduction *r, const char *name, um_dtype dtype)
+{
+    if (dtype == UM_BOOL) dtype = UM_U32;
+    uint64_t size = (uint64_t)(r->outs * r->parts * um_dtype_bits(dtype) / 8), at = r->scratch;
+    r->scratch += (size + 15) / 16 * 16;
+    return um_klaunch_scratch(r->k, r->launch, name, dtype, at, size);
+}
+
+/* Appends the loop over `first` to `end`; of one round what is in e. */
+static um_val begin_pass(reduction *r, pair start, um_mem var[2], um_val first, um_val end)
+{
+    declare_state(r, start, var);
+    return um_k_for(r->k, first, end, um_k_u32(r->k, r->lanes));
+}
+
+static pair end_pass(reduction *r, fold f, const um_mem var[2], pair next)
 {
     um_kernel *k = r->k;
-    um_val one = um_k_u32(k, 1), place[UM_MAX_RANK] = {0};
-    um_val first = r->wide ? um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0) : um_k_u32(k, 0);
-    um_val step = r->wide ? um_k_u32(k, UM_KGROUP) : one;
-    um_mem var[2] = {0};
-    pair state = nothing(r, f);
-    declare_state(r, state, var);
-    um_val e = um_k_for(k, first, r->count, step);
-    um_kwalk_places(k, e, r->walk.lead, r->walk.rank, r->size, place);
-    pair next = {term_of(r, t, element(r, place), by), f == FOLD_ARG ? e : 0};
-    state = (pair){um_k_get(k, var[0]), state.w ? um_k_get(k, var[1]) : 0};
-    next = join(r, f, state, next);
+    next = join(r, f, (pair){um_k_get(k, var[0]), var[1] ? um_k_get(k, var[1]) : 0}, next);
     um_k_set(k, var[0], next.v);
     if (next.w) um_k_set(k, var[1], next.w);
     um_k_end(k);
-    state = (pair){um_k_get(k, var[0]), state.w ? um_k_get(k, var[1]) : 0};
-    return r->wide ? join_group(r, f, state) : state;
+    return join_lanes(r, f, (pair){um_k_get(k, var[0]), var[1] ? um_k_get(k, var[1]) : 0});
+}
+
+static pair pass_over_elements(reduction *r, fold f, term t, um_val by)
+{
+    um_val place[UM_MAX_RANK] = {0};
+    um_mem var[2] = {0};
+    um_val e = begin_pass(r, nothing(r, f), var, r->first, r->end);
+    um_kwalk_places(r->k, e, r->walk.lead, r->walk.rank, r->size, place);
+    return end_pass(r, f, var, (pair){term_of(r, t, element(r, place), by), f == FOLD_ARG ? e : 0});
+}
+
+/* What the parts of an earlier launch come to. */
+static pair pass_over_parts(reduction *r, fold f, const um_mem mem[2])
+{
+    um_kernel *k = r->k;
+    um_mem var[2] = {0};
+    um_val base = um_k_mul(k, r->number, r->part_count);
+    um_val end = um_k_select(k, r->in_range, r->part_count, um_k_u32(k, 0));
+    um_val e = um_k_add(k, base, begin_pass(r, nothing(r, f), var, r->lane, end));
+    pair next = {um_k_load(k, mem[0], e), mem[1] ? um_k_load(k, mem[1], e) : 0};
+    if (f == FOLD_OR || f == FOLD_AND) next.v = um_k_ne(k, next.v, um_k_u32(k, 0));
+    return end_pass(r, f, var, next);
+}
+
+/* Begins an if of one invocation for each output. */
+static void begin_once(const reduction *r)
+{
+    um_kernel *k = r->k;
+    um_k_if(k, um_k_and(k, r->in_range, um_k_eq(k, r->lane, um_k_u32(k, 0))));
+}
+
+static pair run_pass(reduction *r, fold f, term t, um_val by)
+{
+    um_kernel *k = r->k;
+    int32_t pass = r->passes++;
+    char name[2][32];
+    um_mem mem[2] = {0};
+    pair start = nothing(r, f);
+    if (r->parts == 1) return pass_over_elements(r, f, t, by);
+    if (pass > r->stage) return start; /* nobody looks at it */
+    for (int32_t i = 0; i < (start.w ? 2 : 1); i++) {
+        snprintf(name[i], sizeof name[i], "parts%d_%d", (int)pass, (int)i);
+        mem[i] = declare_parts(r, name[i], um_val_type(k, i ? start.w : start.v).dtype);
+    }
+    if (pass < r->stage) return pass_over_parts(r, f, mem);
+    pair own = pass_over_elements(r, f, t, by);
+    um_val at = um_k_add(k, um_k_mul(k, r->number, r->part_count), r->part);
+    begin_once(r);
+    bool is_bool = f == FOLD_OR || f == FOLD_AND;
+    um_k_store(k, mem[0], at, is_bool ? um_k_convert(k, UM_U32, own.v) : own.v);
+    if (own.w) um_k_store(k, mem[1], at, own.w);
+    um_k_end(k);
+    return own;
 }
 
 static um_val run_fold(reduction *r, fold f, term t, um_val by)
@@ -368,23 +436,79 @@ bool um_kreduce_supports(const um_op *op, char *why, size_t why_size)
     reduction r = reduction_of(op);
     for (int32_t v = 0; v < r.walk.view_count; v++)
         if (!um_kwalk_fits(r.walk.view[v], why, why_size)) return false;
-    if ((r.walk.view_count + 1) * (r.walk.rank + 1) + 10 <= UM_K_MAX_SCALARS) return true;
+    if ((r.walk.view_count + 1) * (r.walk.rank + 1) + 12 <= UM_K_MAX_SCALARS) return true;
     if (why_size > 0)
         snprintf(why, why_size, "%s: no kernel for so many inputs and axes", um_op_name(op->id));
     return false;
 }
 
+/* Whether what is reduced lies further apart than outputs do, of which there are so many in a row.
+ */
+static bool is_across(const reduction *r, int64_t row)
+{
+    const um_kwalk *w = &r->walk;
+    if (w->lead == 0 || w->rank == w->lead || w->shape[w->lead - 1] < row) return false;
+    int64_t inner = w->stride[1][w->rank - 1], outer = w->stride[1][w->lead - 1];
+    return (inner < 0 ? -inner : inner) > (outer < 0 ? -outer : outer);
+}
+
+/* Who makes an output. */
+static void share_out(reduction *r)
+{
+    enum { WIDE_FROM = 64, ROW = 32, EACH = 16, GROUPS = 256, PARTS_MAX = 256 };
+    int64_t count = (int64_t)reduced_count(r);
+    bool across = is_across(r, ROW);
+    r->outs = um_view_count(&r->op->out[0]);
+    r->lanes = count < WIDE_FROM ? 1 : across ? UM_KGROUP / ROW : UM_KGROUP;
+    r->apart = across ? ROW : 1;
+    int64_t groups = um_ceil_div(r->outs * r->lanes, UM_KGROUP);
+    int64_t parts = UM_MIN(count / (r->lanes * EACH), PARTS_MAX);
+    r->parts = groups < GROUPS ? UM_MAX(UM_MIN(parts, 4 * GROUPS / groups), 1) : 1;
+    if (r->lanes == 1) r->parts = 1;
+}
+
+/* The invocation's place, and its first and last element. */
+static void declare_places(reduction *r)
+{
+    um_kernel *k = r->k;
+    bool staged = r->parts > 1, finishes = r->stage > 0 && r->stage == r->passes;
+    int64_t count = (int64_t)reduced_count(r), chunk = um_ceil_div(count, r->parts);
+    um_val each = um_k_u32(k, UM_KGROUP / r->lanes), zero = um_k_u32(k, 0), group;
+    um_val outs = um_klaunch_scalar(k, r->launch, "outs", (uint32_t)r->outs);
+    um_val all = um_klaunch_scalar(k, r->launch, "count", (uint32_t)count);
+    um_klaunch_groups(r->launch, um_ceil_div(r->outs * r->lanes, UM_KGROUP) *
+                                     (staged && !finishes ? r->parts : 1));
+    group = um_klaunch_group_number(k);
+    r->local = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+    r->part = zero;
+    r->end = all;
+    if (staged) r->part_count = um_klaunch_scalar(k, r->launch, "parts", (uint32_t)r->parts);
+    if (staged && !finishes) {
+        um_val size = um_klaunch_scalar(k, r->launch, "chunk", (uint32_t)chunk);
+        r->part = um_k_rem(k, group, r->part_count);
+        group = um_k_div(k, group, r->part_count);
+        r->end = um_k_min(k, all, um_k_mul(k, um_k_add(k, r->part, um_k_u32(k, 1)), size));
+        r->first = um_k_mul(k, r->part, size);
+    } else {
+        r->first = zero;
+    }
+    bool across = r->apart > 1 || r->lanes == 1;
+    um_val by = across ? each : um_k_u32(k, r->lanes);
+    um_val low = um_k_rem(k, r->local, by), high = um_k_div(k, r->local, by);
+    r->lane = across ? high : low;
+    r->number = um_k_add(k, um_k_mul(k, group, each), across ? low : high);
+    r->in_range = um_k_lt(k, r->number, outs);
+    r->first = um_k_add(k, r->first, r->lane);
+    r->end = um_k_select(k, r->in_range, r->end, zero);
+}
+
 static void declare(reduction *r)
 {
-    enum { WIDE_FROM = 64 };
     const um_op *op = r->op;
     um_kernel *k = r->k;
     bool narrow = um_dtype_bits(op->out[0].dtype) < 32;
-    int64_t outs = um_view_count(&op->out[0]);
-    r->wide = reduced_count(r) >= WIDE_FROM;
     um_kwalk_sizes(k, r->launch, &r->walk, 0, r->walk.lead, r->size);
     um_kwalk_sizes(k, r->launch, &r->walk, r->walk.lead, r->walk.rank, r->size);
-    r->count = um_klaunch_scalar(k, r->launch, "count", (uint32_t)reduced_count(r));
     bool on_out[UM_OP_MAX_INPUTS], in_place = false;
     for (int32_t i = 0; i < op->in_count; i++) {
         on_out[i] = i > 0 && um_views_identical(&op->in[i], &op->out[0]);
@@ -398,32 +522,47 @@ static void declare(reduction *r)
         if (!on_out[i])
             r->in[i] = um_kview_declare(k, r->launch, &r->walk, i + 1, UM_K_READ, UM_KSTORE_PLAIN);
     }
-    um_klaunch_groups(r->launch, r->wide ? outs : um_ceil_div(outs, UM_KGROUP));
+    declare_places(r);
+}
+
+/* One launch; of several stages that of the reduction's. */
+static um_status plan_stage(reduction *r, um_klaunch *launch)
+{
+    const um_op *op = r->op;
+    um_val place[UM_MAX_RANK] = {0};
+    char name[32];
+    r->launch = launch;
+    snprintf(name, sizeof name, r->parts > 1 ? "%s_%d" : "%s", um_op_name(op->id), (int)r->stage);
+    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
+                            &launch->kernel));
+    um_kernel *k = r->k = launch->kernel;
+    declare(r);
+    um_kwalk_places(k, r->number, 0, r->walk.lead, r->size, place);
+    for (int32_t i = 0; i < op->in_count; i++)
+        r->from[i] = um_kview_index(k, &r->in[i], r->in[i].base, 0, r->walk.lead, place);
+    um_val to = um_kview_index(k, &r->out, r->out.base, 0, r->walk.lead, place);
+    bool finishes = r->parts == 1 || (r->stage > 0 && r->stage == r->passes);
+    r->passes = 0;
+    r->scratch = 0;
+    for (int32_t i = 0; i < 2; i++) r->room[i] = 0;
+    um_val y = result_of(r);
+    if (!finishes) return um_kernel_finish(k);
+    begin_once(r);
+    if (r->rides[UM_PROLOGUE] || r->rides[UM_EPILOGUE])
+        y = um_kvalue_as(k, um_op_made_dtype(op), y);
+    if (r->rides[UM_EPILOGUE]) y = run_rider(r, UM_EPILOGUE, y, 0, 0, NULL);
+    um_kview_store(k, &r->out, to, um_kvalue_as(k, op->out[0].dtype, y));
+    um_k_end(k);
+    return um_kernel_finish(k);
 }
 
 um_status um_kreduce_plan(const um_op *op, um_kplan *plan)
 {
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
     reduction r = reduction_of(op);
-    r.launch = launch;
-    UM_TRY(um_kernel_create(
-        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
-    um_kernel *k = r.k = launch->kernel;
-    um_val place[UM_MAX_RANK] = {0};
-    declare(&r);
-    um_val outs = um_klaunch_scalar(k, launch, "outs", (uint32_t)um_view_count(&op->out[0]));
-    um_val number = r.wide ? um_klaunch_group_number(k) : um_klaunch_number(k);
-    um_k_if(k, um_k_lt(k, number, outs));
-    um_kwalk_places(k, number, 0, r.walk.lead, r.size, place);
-    for (int32_t i = 0; i < op->in_count; i++)
-        r.from[i] = um_kview_index(k, &r.in[i], r.in[i].base, 0, r.walk.lead, place);
-    um_val to = um_kview_index(k, &r.out, r.out.base, 0, r.walk.lead, place);
-    um_val y = result_of(&r);
-    if (r.wide) um_k_if(k, um_k_eq(k, um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), um_k_u32(k, 0)));
-    if (r.rides[UM_PROLOGUE] || r.rides[UM_EPILOGUE]) y = um_kvalue_as(k, um_op_made_dtype(op), y);
-    if (r.rides[UM_EPILOGUE]) y = run_rider(&r, UM_EPILOGUE, y, 0, 0, NULL);
-    um_kview_store(k, &r.out, to, um_kvalue_as(k, op->out[0].dtype, y));
-    if (r.wide) um_k_end(k);
-    um_k_end(k);
-    return um_kernel_finish(k);
+    share_out(&r);
+    do {
+        UM_TRY(plan_stage(&r, &plan->launch[plan->launch_count++]));
+        plan->scratch_bytes = UM_MAX(plan->scratch_bytes, r.scratch);
+    } while (r.parts > 1 && r.stage++ < r.passes);
+    return UM_OK;
 }
