@@ -1,9 +1,12 @@
 /* kernel/scan.c: cumsum, cumprod, cummax. An invocation goes along each line; along a long one a
  * work-group does, as many elements at a time as it has invocations: each joins its element with
- * those 1, 2, 4, ... before it in shared memory, then with what came before the piece. */
+ * those 1, 2, 4, ... before it in shared memory, then with what came before the piece. Few lines
+ * that are longer still are several work-groups' each: a first launch leaves in scratch memory what
+ * each part comes to. */
 #include "kernel/library.h"
 
 #include <math.h>
+#include <stdio.h>
 
 typedef struct scan {
     const um_op *op;
@@ -12,10 +15,12 @@ typedef struct scan {
     um_kwalk walk; /* the output and the input, the axis last */
     um_kview out, in;
     bool wide;
-    um_val size[UM_MAX_RANK], length, place[UM_MAX_RANK], to, from; /* of the line */
+    int64_t lines, length, parts;                           /* parts: work-groups of a line */
+    um_val size[UM_MAX_RANK], place[UM_MAX_RANK], to, from; /* of the line */
+    um_val begin, end, part, first_sum;                     /* of the part; of the line's sums */
 } scan;
 
-/* Variables, or shared arrays: a value, and of a sum of floats what its roundings lost; else 0. */
+/* Variables, or arrays: a value, and of a sum of floats what its roundings lost; else 0. */
 typedef struct pair {
     um_mem v, lost;
 } pair;
@@ -106,7 +111,7 @@ static void go_along(scan *s)
     um_kernel *k = s->k;
     pair p = declare_pair(s, "so_far", "lost");
     set_pair(s, p, nothing(s));
-    um_val j = um_k_for(k, um_k_u32(k, 0), s->length, um_k_u32(k, 1));
+    um_val j = um_k_for(k, s->begin, s->end, um_k_u32(k, 1));
     join(s, p, load_at(s, j), 0);
     store_at(s, j, p);
     um_k_end(k);
@@ -128,63 +133,163 @@ static void scan_group(const scan *s, pair own, pair room, um_val i)
     }
 }
 
-static void go_along_wide(scan *s)
+static void load_pair(const scan *s, pair p, pair from, um_val at)
+{
+    um_k_set(s->k, p.v, um_k_load(s->k, from.v, at));
+    if (p.lost) um_k_set(s->k, p.lost, um_k_load(s->k, from.lost, at));
+}
+
+static void store_pair(const scan *s, pair p, pair to, um_val at)
+{
+    um_k_store(s->k, to.v, at, um_k_get(s->k, p.v));
+    if (p.lost) um_k_store(s->k, to.lost, at, um_k_get(s->k, p.lost));
+}
+
+/* p becomes what the last invocation has in own. */
+static void take_last(const scan *s, pair p, pair own, pair room, um_val i)
 {
     um_kernel *k = s->k;
-    um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), last = um_k_u32(k, UM_KGROUP - 1);
+    um_val last = um_k_u32(k, UM_KGROUP - 1);
+    um_k_if(k, um_k_eq(k, i, last));
+    store_pair(s, own, room, i);
+    um_k_end(k);
+    um_k_barrier(k);
+    load_pair(s, p, room, last);
+    um_k_barrier(k);
+}
+
+static pair declare_room(const scan *s)
+{
+    return (pair){um_k_shared(s->k, "room", s->compute, UM_KGROUP),
+                  has_lost(s) ? um_k_shared(s->k, "room_lost", s->compute, UM_KGROUP) : 0};
+}
+
+/* sums: of all parts, or none. */
+static void go_along_wide(scan *s, pair sums)
+{
+    um_kernel *k = s->k;
+    um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
     pair before = declare_pair(s, "so_far", "lost"), own = declare_pair(s, "own", "own_lost");
-    pair room = {um_k_shared(k, "room", s->compute, UM_KGROUP),
-                 has_lost(s) ? um_k_shared(k, "room_lost", s->compute, UM_KGROUP) : 0};
+    pair room = declare_room(s);
     set_pair(s, before, nothing(s));
-    um_val first = um_k_for(k, um_k_u32(k, 0), s->length, um_k_u32(k, UM_KGROUP));
-    um_val j = um_k_add(k, first, i), in = um_k_lt(k, j, s->length);
+    if (sums.v) {
+        set_pair(s, own, nothing(s));
+        um_k_if(k, um_k_lt(k, i, s->part));
+        load_pair(s, own, sums, um_k_add(k, s->first_sum, i));
+        um_k_end(k);
+        scan_group(s, own, room, i);
+        take_last(s, before, own, room, i);
+    }
+    um_val first = um_k_for(k, s->begin, s->end, um_k_u32(k, UM_KGROUP));
+    um_val j = um_k_add(k, first, i), in = um_k_lt(k, j, s->end);
     set_pair(s, own, nothing(s));
     um_k_if(k, in);
     um_k_set(k, own.v, load_at(s, j));
     um_k_end(k);
     scan_group(s, own, room, i);
-    um_k_if(k, um_k_eq(k, i, last)); /* the piece, for all */
-    um_k_store(k, room.v, i, um_k_get(k, own.v));
-    if (room.lost) um_k_store(k, room.lost, i, um_k_get(k, own.lost));
-    um_k_end(k);
     join(s, own, um_k_get(k, before.v), before.lost ? um_k_get(k, before.lost) : 0);
     um_k_if(k, in);
     store_at(s, j, own);
     um_k_end(k);
-    um_k_barrier(k);
-    join(s, before, um_k_load(k, room.v, last), room.lost ? um_k_load(k, room.lost, last) : 0);
-    um_k_barrier(k);
+    take_last(s, before, own, room, i);
     um_k_end(k);
+}
+
+/* What the part comes to, for the next launch. */
+static void add_up(scan *s, pair sums)
+{
+    um_kernel *k = s->k;
+    um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
+    pair own = declare_pair(s, "own", "own_lost");
+    set_pair(s, own, nothing(s));
+    um_val j = um_k_for(k, um_k_add(k, s->begin, i), s->end, um_k_u32(k, UM_KGROUP));
+    join(s, own, load_at(s, j), 0);
+    um_k_end(k);
+    scan_group(s, own, declare_room(s), i);
+    um_k_if(k, um_k_eq(k, i, um_k_u32(k, UM_KGROUP - 1)));
+    store_pair(s, own, sums, um_k_add(k, s->first_sum, s->part));
+    um_k_end(k);
+}
+
+/* A part is whole pieces. */
+static void share_out(scan *s)
+{
+    enum { WIDE_FROM = 64, PIECES = 16, GROUPS = 256 };
+    int64_t parts = UM_MIN(s->length / (UM_KGROUP * PIECES), UM_KGROUP);
+    s->wide = s->length >= WIDE_FROM;
+    s->parts = s->lines < GROUPS ? UM_MAX(UM_MIN(parts, 4 * GROUPS / s->lines), 1) : 1;
+}
+
+static void declare_part(scan *s, um_klaunch *launch, um_val *line)
+{
+    um_kernel *k = s->k;
+    int64_t pieces = um_ceil_div(um_ceil_div(s->length, s->parts), UM_KGROUP);
+    s->begin = um_k_u32(k, 0);
+    s->end = um_klaunch_scalar(k, launch, "length", (uint32_t)s->length);
+    if (s->parts == 1) return;
+    um_val parts = um_klaunch_scalar(k, launch, "parts", (uint32_t)s->parts);
+    um_val size = um_klaunch_scalar(k, launch, "size", (uint32_t)(pieces * UM_KGROUP));
+    s->part = um_k_rem(k, *line, parts);
+    *line = um_k_div(k, *line, parts);
+    s->first_sum = um_k_mul(k, *line, parts);
+    s->begin = um_k_mul(k, s->part, size);
+    s->end = um_k_min(k, s->end, um_k_add(k, s->begin, size));
+}
+
+/* Of the parts' sums, where there are parts. */
+static pair declare_sums(const scan *s, um_klaunch *launch, um_kplan *plan)
+{
+    uint64_t size = (uint64_t)(s->lines * s->parts * um_dtype_bits(s->compute) / 8);
+    uint64_t second = (size + 15) / 16 * 16;
+    pair sums = {0};
+    if (s->parts == 1) return sums;
+    plan->scratch_bytes = UM_MAX(2 * second, UM_KFAULT_BYTES);
+    sums.v = um_klaunch_scratch(s->k, launch, "sums", s->compute, 0, size);
+    if (has_lost(s))
+        sums.lost = um_klaunch_scratch(s->k, launch, "sums_lost", s->compute, second, size);
+    return sums;
+}
+
+static um_status plan_launch(scan *s, um_kplan *plan, bool adds_up)
+{
+    um_klaunch *launch = &plan->launch[plan->launch_count++];
+    bool narrow = um_dtype_bits(s->op->out[0].dtype) < 32;
+    int32_t last = s->walk.rank - 1;
+    char name[32];
+    snprintf(name, sizeof name, "%s%s", um_op_name(s->op->id), adds_up ? "_parts" : "");
+    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
+                            &launch->kernel));
+    um_kernel *k = s->k = launch->kernel;
+    um_val count = um_klaunch_scalar(k, launch, "lines", (uint32_t)s->lines);
+    um_klaunch_groups(launch, s->wide ? s->lines * s->parts : um_ceil_div(s->lines, UM_KGROUP));
+    um_kwalk_sizes(k, launch, &s->walk, 0, last, s->size);
+    if (!adds_up)
+        s->out = um_kview_declare(k, launch, &s->walk, 0, UM_K_WRITE,
+                                  narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
+    s->in = um_kview_declare(k, launch, &s->walk, 1, UM_K_READ, UM_KSTORE_PLAIN);
+    pair sums = declare_sums(s, launch, plan);
+    um_val line = s->wide ? um_klaunch_group_number(k) : um_klaunch_number(k);
+    declare_part(s, launch, &line);
+    um_k_if(k, um_k_lt(k, line, count));
+    um_kwalk_places(k, line, 0, last, s->size, s->place);
+    if (!adds_up) s->to = um_kview_index(k, &s->out, s->out.base, 0, last, s->place);
+    s->from = um_kview_index(k, &s->in, s->in.base, 0, last, s->place);
+    if (adds_up)
+        add_up(s, sums);
+    else if (s->wide)
+        go_along_wide(s, sums);
+    else
+        go_along(s);
+    um_k_end(k);
+    return um_kernel_finish(k);
 }
 
 um_status um_kscan_plan(const um_op *op, um_kplan *plan)
 {
-    enum { WIDE_FROM = 64 };
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
     scan s = {.op = op, .walk = walk_of(op), .compute = um_kvalue_compute(op->in[0].dtype)};
-    bool narrow = um_dtype_bits(op->out[0].dtype) < 32;
-    int32_t last = s.walk.rank - 1;
-    int64_t lines = um_view_count(&op->out[0]) / s.walk.shape[last];
-    s.wide = s.walk.shape[last] >= WIDE_FROM;
-    UM_TRY(um_kernel_create(
-        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
-    um_kernel *k = s.k = launch->kernel;
-    um_val count = um_klaunch_scalar(k, launch, "lines", (uint32_t)lines);
-    s.length = um_klaunch_scalar(k, launch, "length", (uint32_t)s.walk.shape[last]);
-    um_klaunch_groups(launch, s.wide ? lines : um_ceil_div(lines, UM_KGROUP));
-    um_kwalk_sizes(k, launch, &s.walk, 0, last, s.size);
-    s.out = um_kview_declare(k, launch, &s.walk, 0, UM_K_WRITE,
-                             narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
-    s.in = um_kview_declare(k, launch, &s.walk, 1, UM_K_READ, UM_KSTORE_PLAIN);
-    um_val line = s.wide ? um_klaunch_group_number(k) : um_klaunch_number(k);
-    um_k_if(k, um_k_lt(k, line, count));
-    um_kwalk_places(k, line, 0, last, s.size, s.place);
-    s.to = um_kview_index(k, &s.out, s.out.base, 0, last, s.place);
-    s.from = um_kview_index(k, &s.in, s.in.base, 0, last, s.place);
-    if (s.wide)
-        go_along_wide(&s);
-    else
-        go_along(&s);
-    um_k_end(k);
-    return um_kernel_finish(k);
+    s.length = s.walk.shape[s.walk.rank - 1];
+    s.lines = um_view_count(&op->out[0]) / s.length;
+    share_out(&s);
+    if (s.parts > 1) UM_TRY(plan_launch(&s, plan, true));
+    return plan_launch(&s, plan, false);
 }
