@@ -8,6 +8,13 @@
 #include <math.h>
 #include <stdio.h>
 
+um_val um_k_sum(um_kernel *k, um_val a, um_val b, um_val *lost)
+{
+    um_val sum = ADD(a, b), part = SUB(sum, a), rest = SUB(a, SUB(sum, part));
+    *lost = ADD(rest, SUB(b, part));
+    return sum;
+}
+
 um_val um_k_product(um_kernel *k, um_val a, um_val b, um_val *lost)
 {
     um_val p = MUL(a, b), ah = head_of(k, a), bh = head_of(k, b), al = SUB(a, ah), bl = SUB(b, bh);

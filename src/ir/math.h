@@ -13,6 +13,8 @@ bool um_kop_is_wide_math(um_kop op);
 /* The function of a (and b: pow, atan2) of any lanes, appended to k. */
 um_val um_k_math(um_kernel *k, um_kop op, um_val a, um_val b);
 
+/* a + b, and what its rounding lost: Knuth. */
+um_val um_k_sum(um_kernel *k, um_val a, um_val b, um_val *lost);
 /* Parts of them that other functions are made of, of f32, and of f64 of one lane. a b, and what its
  * rounding lost. */
 um_val um_k_product(um_kernel *k, um_val a, um_val b, um_val *lost);

@@ -14,24 +14,11 @@ um_val um_kattention_real(const um_kattention *a, double value)
     return um_kvalue_number(a->k, a->compute, value);
 }
 
-um_mem um_kattention_var(const um_kattention *a, const char *name, um_val value)
-{
-    um_ktype type = um_val_type(a->k, value);
-    um_mem var = um_k_var(a->k, name, type.dtype, type.lanes);
-    um_k_set(a->k, var, value);
-    return var;
-}
-
 bool um_kattention_fits(const um_op *op, char *why, size_t why_size)
 {
-    for (int32_t i = 0; i < op->in_count; i++)
-        if (!um_kwalk_fits(&op->in[i], why, why_size)) return false;
-    for (int32_t i = 0; i < op->out_count; i++)
-        if (!um_kwalk_fits(&op->out[i], why, why_size)) return false;
+    if (!um_kop_fits(op, why, why_size)) return false;
     bool fits = op->in[0].shape[2] < SIZE_MAX_32 && op->in[1].shape[2] < SIZE_MAX_32;
-    if (!fits && why_size > 0)
-        snprintf(why, why_size, "%s: no kernel for such sizes", um_op_name(op->id));
-    return fits;
+    return fits || um_kplan_refuse(op, why, why_size, "for such sizes");
 }
 
 static const um_view *input(const um_op *op, int32_t index)
@@ -78,28 +65,26 @@ um_status um_kattention_begin(um_kattention *a, const char *name, int64_t groups
     const um_op *op = a->op;
     const um_view *q = &op->in[0], *key = &op->in[1], *v = &op->in[2];
     const um_attention_desc *attrs = &op->attrs.attention;
-    um_klaunch *launch = a->launch = &a->plan->launch[a->plan->launch_count++];
     double scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)q->shape[3]);
     a->in_fours = false;
     memset(a->view, 0, sizeof a->view);
-    UM_TRY(
-        um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {size}}, &launch->kernel));
+    UM_TRY(um_kplan_launch(a->plan, name, size, &a->launch));
+    um_klaunch *launch = a->launch;
     um_kernel *k = a->k = launch->kernel;
     int64_t kv_heads = UM_MAX(key->shape[1], 1);
     um_klaunch_groups(launch, groups);
     a->zero = um_k_u32(k, 0);
     a->one = um_k_u32(k, 1);
-    a->heads = um_klaunch_scalar(k, launch, "heads", (uint32_t)q->shape[1]);
-    a->kv_heads = um_klaunch_scalar(k, launch, "kv_heads", (uint32_t)kv_heads);
-    a->queries = um_klaunch_scalar(k, launch, "queries", (uint32_t)q->shape[2]);
-    a->keys = um_klaunch_scalar(k, launch, "keys", (uint32_t)key->shape[2]);
-    a->d = um_klaunch_scalar(k, launch, "d", (uint32_t)q->shape[3]);
-    a->dv = um_klaunch_scalar(k, launch, "dv", (uint32_t)v->shape[3]);
-    a->group = um_klaunch_scalar(k, launch, "group", (uint32_t)(q->shape[1] / kv_heads));
-    a->window =
-        um_klaunch_scalar(k, launch, "window", (uint32_t)UM_MIN(attrs->window, SIZE_MAX_32));
-    a->scale = um_klaunch_real(k, launch, "scale", a->compute, scale);
-    a->softcap = um_klaunch_real(k, launch, "softcap", a->compute, attrs->softcap);
+    a->heads = um_klaunch_scalar(launch, q->shape[1], "heads");
+    a->kv_heads = um_klaunch_scalar(launch, kv_heads, "kv_heads");
+    a->queries = um_klaunch_scalar(launch, q->shape[2], "queries");
+    a->keys = um_klaunch_scalar(launch, key->shape[2], "keys");
+    a->d = um_klaunch_scalar(launch, q->shape[3], "d");
+    a->dv = um_klaunch_scalar(launch, v->shape[3], "dv");
+    a->group = um_klaunch_scalar(launch, q->shape[1] / kv_heads, "group");
+    a->window = um_klaunch_scalar(launch, UM_MIN(attrs->window, SIZE_MAX_32), "window");
+    a->scale = um_klaunch_real(launch, a->compute, scale, "scale");
+    a->softcap = um_klaunch_real(launch, a->compute, attrs->softcap, "softcap");
     return UM_OK;
 }
 
@@ -115,11 +100,11 @@ void um_kattention_declare(um_kattention *a, uint32_t wanted, const um_view *out
         bool written = i == A_OUT || (i == A_LSE && a->op->id == UM_OP_ATTENTION);
         bool narrow = written && um_dtype_bits(v->dtype) < 32 && !a->in_fours;
         w->rank = v->rank;
-        a->view[i] = um_kview_declare(a->k, a->launch, w, i, written ? UM_K_WRITE : UM_K_READ,
+        a->view[i] = um_kview_declare(a->launch, w, i, written ? UM_K_WRITE : UM_K_READ,
                                       narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
     }
     uint64_t bytes = a->plan->scratch_bytes;
-    a->scratch = um_klaunch_scratch(a->k, a->launch, "scratch", UM_I32, 0, bytes);
+    a->scratch = um_klaunch_scratch(a->launch, "scratch", UM_I32, 0, bytes);
 }
 
 /* ---- lengths -------------------------------------------------------------------------------- */
@@ -130,9 +115,9 @@ static um_val take_length(const um_kattention *a, int32_t which, um_val b, int64
 {
     um_kernel *k = a->k;
     const um_kview *v = &a->view[which];
-    um_val at = um_k_add(k, v->base, um_k_mul(k, b, v->stride[0]));
-    um_val n = um_kvalue_as(k, UM_I64, um_kview_load(k, v, at)), low = um_k_const(k, UM_I64, 0);
-    um_val high = um_klaunch_scalar(k, a->launch, which ? "most1" : "most0", (uint32_t)most);
+    um_val n = um_kvalue_as(k, UM_I64, um_kview_load_at(k, v, 1, &b)),
+           low = um_k_const(k, UM_I64, 0);
+    um_val high = um_klaunch_scalar(a->launch, most, "most%d", which);
     high = um_k_convert(k, UM_I64, high);
     um_val small = um_k_lt(k, n, low), large = um_k_gt(k, n, high);
     um_kflag(k, flags, 0, um_k_or(k, small, large));
@@ -145,18 +130,16 @@ um_status um_kattention_plan_lengths(um_kattention *a)
     const um_op *op = a->op;
     if (!has_lengths(a)) return UM_OK;
     int64_t batch = op->in[0].shape[0];
-    um_klaunch *launch = a->launch = &a->plan->launch[a->plan->launch_count++];
     snprintf(a->plan->fault, sizeof a->plan->fault,
              "%s: a length is outside 0 to %lld keys, %lld queries", um_op_name(op->id),
              (long long)op->in[1].shape[2], (long long)op->in[0].shape[2]);
-    UM_TRY(
-        um_kernel_create(&(um_kernel_desc){.name = "attention_lengths", .group_size = {UM_KGROUP}},
-                         &launch->kernel));
+    UM_TRY(um_kplan_launch(a->plan, "attention_lengths", UM_KGROUP, &a->launch));
+    um_klaunch *launch = a->launch;
     um_kernel *k = a->k = launch->kernel;
     um_klaunch_groups(launch, um_ceil_div(batch, UM_KGROUP));
-    um_val count = um_klaunch_scalar(k, launch, "count", (uint32_t)batch);
+    um_val count = um_klaunch_scalar(launch, batch, "count");
     um_mem scratch =
-        um_klaunch_scratch(k, launch, "scratch", UM_U32, 0, um_kattention_length_bytes(a));
+        um_klaunch_scratch(launch, "scratch", UM_U32, 0, um_kattention_length_bytes(a));
     um_val b = um_klaunch_number(k);
     um_k_if(k, um_k_lt(k, b, count));
     for (int32_t i = 0; i < 2; i++) {
@@ -164,7 +147,7 @@ um_status um_kattention_plan_lengths(um_kattention *a)
         um_kwalk w = {.view_count = 2, .rank = 1};
         w.view[i] = &op->in[a->optional + 1 + i];
         w.stride[i][0] = w.view[i]->stride[0];
-        a->view[i] = um_kview_declare(k, launch, &w, i, UM_K_READ, UM_KSTORE_PLAIN);
+        a->view[i] = um_kview_read(launch, &w, i);
         um_val n = take_length(a, i, b, op->in[i == 0].shape[2], scratch);
         um_val at = um_k_add(k, um_k_mul(k, b, um_k_u32(k, 2)),
                              um_k_u32(k, UM_KFAULT_BYTES / 4 + (uint32_t)i));
@@ -240,8 +223,8 @@ void um_kattention_bounds(const um_kattention *a, const um_kquery *q, um_val loc
 um_val um_kattention_load(const um_kattention *a, int32_t view, const um_val *place)
 {
     const um_kview *v = &a->view[view];
-    um_val at = um_kview_index(a->k, v, v->base, 0, a->walk.view[view]->rank, place);
-    return um_kvalue_as(a->k, a->compute, um_kview_load(a->k, v, at));
+    um_val x = um_kview_load_at(a->k, v, a->walk.view[view]->rank, place);
+    return um_kvalue_as(a->k, a->compute, x);
 }
 
 /* Plain sums of up to PART products, which are added with what is lost. */
@@ -250,12 +233,9 @@ um_val um_kattention_dot(const um_kattention *a, int32_t x, const um_val *x_plac
 {
     enum { PART = 16 };
     um_kernel *k = a->k;
-    char name[3][32];
-    static const char *const names[] = {"dot", "lost", "few"};
-    for (int32_t i = 0; i < 3; i++) snprintf(name[i], sizeof name[i], "%s_%s", names[i], tag);
     um_val none = um_kattention_real(a, 0), at_x[4], at_y[4], size = um_k_u32(k, PART);
-    um_mem sum = um_kattention_var(a, name[0], none), lost = um_kattention_var(a, name[1], none);
-    um_mem part = um_kattention_var(a, name[2], none);
+    um_ksum sum = um_ksum_new(k, none, "dot_%s", tag);
+    um_mem part = um_kvar(k, none, "few_%s", tag);
     memcpy(at_x, x_place, sizeof at_x);
     memcpy(at_y, y_place, sizeof at_y);
     um_val first = um_k_for(k, a->zero, n, size);
@@ -266,9 +246,9 @@ um_val um_kattention_dot(const um_kattention *a, int32_t x, const um_val *x_plac
                         um_k_get(k, part));
     um_k_set(k, part, p);
     um_k_end(k);
-    um_ksum_add(k, sum, lost, um_k_get(k, part));
+    um_ksum_add(k, sum, um_k_get(k, part));
     um_k_end(k);
-    return um_ksum_get(k, sum, lost);
+    return um_ksum_get(k, sum);
 }
 
 um_val um_kattention_bias(const um_kattention *a, const um_kquery *q, um_val j, um_val *seen)
@@ -278,7 +258,7 @@ um_val um_kattention_bias(const um_kattention *a, const um_kquery *q, um_val j, 
     const um_kview *v = &a->view[A_BIAS];
     bool is_mask = v->dtype == UM_BOOL;
     um_val place[4] = {q->b, q->h, q->i, j};
-    um_val at = um_kview_index(k, v, v->base, 0, 4, place);
+    um_val at = um_kview_place(k, v, 4, place);
     um_val other = um_k_const(k, is_mask ? UM_U8 : v->dtype, 0);
     um_val value = um_kvalue_as(k, a->compute, um_k_load_if(k, v->mem, at, *seen, other));
     um_val masked = um_kattention_real(a, is_mask ? 0 : -(double)INFINITY);

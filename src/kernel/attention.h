@@ -60,7 +60,6 @@ um_val um_kattention_finish(const um_kattention *a, um_val dot, um_val *slope);
 um_val um_kattention_score(const um_kattention *a, const um_kquery *q, um_val j);
 um_val um_kattention_real(const um_kattention *a, double value);
 um_val um_kattention_i32(const um_kattention *a, um_val u);
-um_mem um_kattention_var(const um_kattention *a, const char *name, um_val value);
 
 /* What is taken from scores before exp: the largest, or 0 where that is -inf. */
 um_val um_kattention_shift(const um_kattention *a, um_val top);
@@ -80,8 +79,7 @@ typedef struct um_ktile {
     int64_t groups, column_count;
     uint32_t deep, across, score_rows, sum_rows;
     um_mem parts, weights, seen; /* shared */
-    um_mem sum[UM_KTILE_ROWS],
-        lost[UM_KTILE_ROWS]; /* of its columns; lost: 0 where sums are short */
+    um_ksum sum[UM_KTILE_ROWS];  /* of its columns */
     um_val local, x, y, sum_x, sum_y, columns;
     um_val b, head, first, column, split, split_count; /* the work-group's */
     um_val begin, end, all_begin, all_end; /* other rows that some, and that all, of its own meet */

@@ -16,7 +16,8 @@ typedef struct forward {
     um_kattention a;
     um_ktile t;
     /* Of the scores' rows: the largest score, the sum of this invocation's weights. */
-    um_mem top[UM_KTILE_ROWS], total[UM_KTILE_ROWS], total_lost[UM_KTILE_ROWS];
+    um_mem top[UM_KTILE_ROWS];
+    um_ksum total[UM_KTILE_ROWS];
     um_mem any;    /* bits: keys seen, as um_ktile_score has them */
     um_mem shrink; /* shared: by how much a row's sums shrink; then its top */
     um_kquery query[UM_KTILE_ROWS];
@@ -47,9 +48,9 @@ static void declare_partial(forward *f, um_kview view[2])
     um_kattention *a = &f->a;
     um_kernel *k = a->k;
     uint64_t at = um_kattention_length_bytes(a);
-    um_mem mem = um_klaunch_scratch(k, a->launch, "partial", a->compute, at, partial_bytes(f));
+    um_mem mem = um_klaunch_scratch(a->launch, "partial", a->compute, at, partial_bytes(f));
     int64_t sums = row_count(a->op) * a->op->in[2].shape[3] * f->t.splits;
-    um_val second = um_klaunch_scalar(k, a->launch, "lse_at", (uint32_t)sums);
+    um_val second = um_klaunch_scalar(a->launch, sums, "lse_at");
     um_val each = um_k_mul(k, a->queries, a->dv);
     view[0] = (um_kview){mem,
                          a->compute,
@@ -79,7 +80,6 @@ static void begin_rows(forward *f)
     um_kattention *a = &f->a;
     um_kernel *k = a->k;
     const um_ktile *t = &f->t;
-    char name[32];
     um_val none = um_kattention_real(a, 0), lowest = um_kattention_real(a, -(double)INFINITY);
     um_val adds = um_k_eq(k, um_k_add(k, t->x, t->split), a->zero); /* the sink's weight, once */
     for (uint32_t i = 0; i < t->score_rows; i++) {
@@ -91,21 +91,19 @@ static void begin_rows(forward *f)
             all = um_k_select(k, adds, all, none);
             first = um_k_select(k, um_k_eq(k, t->split, a->zero), first, lowest);
         }
-        snprintf(name, sizeof name, "top%d", (int)i);
-        f->top[i] = um_kattention_var(a, name, first);
-        snprintf(name, sizeof name, "total%d", (int)i);
-        f->total[i] = um_kattention_var(a, name, all);
-        snprintf(name, sizeof name, "total_lost%d", (int)i);
-        f->total_lost[i] = t->lost[0] ? um_kattention_var(a, name, none) : 0;
+        f->top[i] = um_kvar(k, first, "top%u", i);
+        f->total[i] = t->sum[0].lost ? um_ksum_new(k, all, "total%u", i)
+                                     : (um_ksum){um_kvar(k, all, "total%u", i), 0};
     }
-    f->any = um_kattention_var(a, "any", a->zero);
+    f->any = um_kvar(k, a->zero, "any");
     f->shrink = um_k_shared(k, "shrink", a->compute, t->own);
 }
 
-static void shrink(const forward *f, um_mem sum, um_val by)
+static void shrink(const forward *f, um_ksum s, um_val by)
 {
     um_kernel *k = f->a.k;
-    if (sum) um_k_set(k, sum, um_k_mul(k, um_k_get(k, sum), by));
+    um_k_set(k, s.sum, um_k_mul(k, um_k_get(k, s.sum), by));
+    if (s.lost) um_k_set(k, s.lost, um_k_mul(k, um_k_get(k, s.lost), by));
 }
 
 /* Where in shared memory row i has a number of each invocation that shares it. */
@@ -148,8 +146,7 @@ static um_val weigh_row(const forward *f, uint32_t i, um_val score, um_val befor
     um_val less =
         um_k_select(k, same, um_kattention_real(a, 1), um_k_exp(k, um_k_sub(k, before, shift)));
     shrink(f, f->total[i], less);
-    shrink(f, f->total_lost[i], less);
-    um_ksum_add(k, f->total[i], f->total_lost[i], all);
+    um_ksum_add(k, f->total[i], all);
     um_k_if(k, um_k_eq(k, f->t.x, a->zero));
     um_k_store(k, f->shrink, um_ktile_own(&f->t, false, i), less);
     um_k_end(k);
@@ -174,10 +171,7 @@ static void add_tile(forward *f, um_val first)
     um_k_barrier(k);
     for (uint32_t i = 0; i < t->sum_rows; i++) {
         um_val less = um_k_splat(k, 4, um_k_load(k, f->shrink, um_ktile_own(t, true, i)));
-        for (uint32_t c = i * t->wide; c < (i + 1) * t->wide; c++) {
-            shrink(f, t->sum[c], less);
-            shrink(f, t->lost[c], less);
-        }
+        for (uint32_t c = 0; c < t->wide; c++) shrink(f, t->sum[i * t->wide + c], less);
     }
     um_ktile_blend(t, value, seen, A_V, first);
 }
@@ -190,7 +184,7 @@ static void store_lse(const um_kattention *a, const um_val *place, um_val top, u
     const um_kview *lse = &a->view[A_LSE];
     um_val off = um_k_sub(k, top, top), log_sum = um_k_add(k, top, um_k_log(k, total));
     log_sum = um_k_select(k, um_k_eq(k, off, um_kattention_real(a, 0)), log_sum, top);
-    um_kview_store(k, lse, um_kview_index(k, lse, lse->base, 0, 3, place), log_sum);
+    um_kview_store(k, lse, um_kview_place(k, lse, 3, place), log_sum);
 }
 
 /* To those who finish rows: tops, totals, and 1 or 0 for whether any key was seen. */
@@ -203,7 +197,7 @@ static void share_totals(const forward *f)
     for (uint32_t i = 0; i < t->score_rows; i++) {
         um_val bits = um_k_and(k, um_k_get(k, f->any), um_k_u32(k, (uint32_t)15 << (4 * i)));
         um_val at = um_k_add(k, shared_row(t, false, i), t->x);
-        um_k_store(k, t->parts, at, um_ksum_get(k, f->total[i], f->total_lost[i]));
+        um_k_store(k, t->parts, at, um_ksum_get(k, f->total[i]));
         um_k_store(k, t->weights, at, um_k_select(k, um_k_ne(k, bits, a->zero), one, none));
         um_k_if(k, um_k_eq(k, t->x, a->zero));
         um_k_store(k, f->shrink, um_ktile_own(t, false, i), um_k_get(k, f->top[i]));
@@ -231,7 +225,7 @@ static void finish_row(const forward *f, uint32_t i, um_mem total, um_mem any)
     um_val there = um_k_lt(k, row, rows);
     um_kquery q = um_ktile_query(t, row);
     um_val place[3] = {q.b, q.h, q.i};
-    at = um_kview_index(k, out, out->base, 0, 3, place);
+    at = um_kview_place(k, out, 3, place);
     for (uint32_t c = 0; c < t->wide; c++) {
         um_val y = um_k_div(k, um_ktile_sum(t, i, c), um_k_splat(k, 4, um_k_get(k, total)));
         um_val seen = um_k_ne(k, um_k_get(k, any), none);
@@ -248,7 +242,7 @@ static void finish_row(const forward *f, uint32_t i, um_mem total, um_mem any)
 
 static um_val batch_of(const um_kattention *a)
 {
-    return um_klaunch_scalar(a->k, a->launch, "batch", (uint32_t)a->op->in[0].shape[0]);
+    return um_klaunch_scalar(a->launch, a->op->in[0].shape[0], "batch");
 }
 
 static um_status plan_tiles(forward *f)
@@ -269,8 +263,8 @@ static um_status plan_tiles(forward *f)
     add_tile(f, um_ktile_each(t));
     um_k_end(k);
     share_totals(f);
-    um_mem total = um_kattention_var(a, "all", um_kattention_real(a, 0));
-    um_mem any = um_kattention_var(a, "seen_by", um_kattention_real(a, 0));
+    um_mem total = um_kvar(k, um_kattention_real(a, 0), "all");
+    um_mem any = um_kvar(k, um_kattention_real(a, 0), "seen_by");
     for (uint32_t i = 0; i < t->sum_rows; i++) finish_row(f, i, total, any);
     um_k_end(k);
     return um_kernel_finish(k);
@@ -280,7 +274,7 @@ static um_status plan_tiles(forward *f)
 static um_val load_lse(um_kernel *k, um_kview view[2], um_val s, um_val batch, const um_val *place)
 {
     move_partial(k, view, s, batch);
-    return um_kview_load(k, &view[1], um_kview_index(k, &view[1], view[1].base, 0, 3, place));
+    return um_kview_load_at(k, &view[1], 3, place);
 }
 
 /* An invocation adds up the parts of an element. One that sees nothing, or only scores of -inf,
@@ -294,14 +288,14 @@ static um_status plan_merge(forward *f)
     um_kview part[2], view[2];
     um_kattention_declare(a, UM_BIT(A_OUT) | UM_BIT(A_LSE), NULL);
     declare_partial(f, part);
-    um_val all = um_klaunch_scalar(k, a->launch, "count", (uint32_t)count), batch = batch_of(a);
-    um_val splits = um_klaunch_scalar(k, a->launch, "splits", (uint32_t)f->t.splits);
+    um_val all = um_klaunch_scalar(a->launch, count, "count"), batch = batch_of(a);
+    um_val splits = um_klaunch_scalar(a->launch, f->t.splits, "splits");
     um_val e = um_klaunch_number(k), none = um_kattention_real(a, 0), place[4];
     um_val lowest = um_kattention_real(a, -(double)INFINITY);
     um_k_if(k, um_k_lt(k, e, all));
     um_kwalk_places(k, e, 0, 4, (um_val[]){0, a->heads, a->queries, a->dv}, place);
-    um_mem top = um_kattention_var(a, "top", lowest), total = um_kattention_var(a, "total", none);
-    um_mem sum = um_kattention_var(a, "sum", none), rest = um_kattention_var(a, "rest", none);
+    um_mem top = um_kvar(k, lowest, "top"), total = um_kvar(a->k, none, "total");
+    um_mem sum = um_kvar(k, none, "sum"), rest = um_kvar(a->k, none, "rest");
     um_val s = um_k_for(k, a->zero, splits, a->one);
     memcpy(view, part, sizeof view);
     um_val lse = load_lse(k, view, s, batch, place);
@@ -311,7 +305,7 @@ static um_status plan_merge(forward *f)
     s = um_k_for(k, a->zero, splits, a->one);
     memcpy(view, part, sizeof view);
     lse = load_lse(k, view, s, batch, place);
-    um_val y = um_kview_load(k, &view[0], um_kview_index(k, &view[0], view[0].base, 0, 4, place));
+    um_val y = um_kview_load_at(k, &view[0], 4, place);
     um_val weight = um_k_exp(k, um_k_sub(k, lse, shift));
     um_k_set(k, total, um_k_add(k, um_k_get(k, total), weight));
     um_k_if(k, um_k_ne(k, lse, lowest));
@@ -323,7 +317,7 @@ static um_status plan_merge(forward *f)
     y = um_k_div(k, um_k_get(k, sum), um_k_get(k, total));
     y = um_k_select(k, um_k_eq(k, um_k_get(k, top), lowest), um_k_get(k, rest), y);
     const um_kview *out = &a->view[A_OUT];
-    um_val at = um_kview_index(k, out, out->base, 0, 4, place);
+    um_val at = um_kview_place(k, out, 4, place);
     um_kview_store(k, out, at, um_kvalue_as(k, out->dtype, y));
     if (a->view[A_LSE].mem) {
         um_k_if(k, um_k_eq(k, place[3], a->zero));

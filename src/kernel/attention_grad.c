@@ -61,7 +61,7 @@ static um_status begin(grad *g, const char *name, int64_t groups, uint32_t wante
     um_kattention *a = &g->a;
     UM_TRY(um_kattention_begin(a, name, groups, A_TILE));
     um_kattention_declare(a, wanted | (out ? UM_BIT(A_OUT) : 0), out);
-    g->delta_at = um_klaunch_scalar(a->k, a->launch, "delta_at", g->numbers_at);
+    g->delta_at = um_klaunch_scalar(a->launch, g->numbers_at, "delta_at");
     g->local = um_k_builtin(a->k, UM_KOP_LOCAL_INDEX, 0);
     return UM_OK;
 }
@@ -80,7 +80,7 @@ static um_status plan_delta(grad *g)
     UM_TRY(begin(g, "attention_delta", um_ceil_div(g->rows, A_TILE),
                  UM_BIT(A_DOUT) | UM_BIT(A_RESULT), NULL));
     um_kernel *k = a->k;
-    um_val count = um_klaunch_scalar(k, a->launch, "count", (uint32_t)g->rows);
+    um_val count = um_klaunch_scalar(a->launch, g->rows, "count");
     um_val row = own_number(g);
     um_k_if(k, um_k_lt(k, row, count));
     um_val rest = um_k_div(k, row, a->queries);
@@ -178,7 +178,7 @@ static um_status plan_rows(grad *g, target t)
     if (t != DV) wanted |= UM_BIT(A_V);
     UM_TRY(um_ktile_begin(&tile, names[t], wanted | UM_BIT(A_OUT), out, terms));
     um_kernel *k = a->k;
-    g->delta_at = um_klaunch_scalar(k, a->launch, "delta_at", g->numbers_at);
+    g->delta_at = um_klaunch_scalar(a->launch, g->numbers_at, "delta_at");
     met own = {0};
     if (t == DQ) own = meet(g, t, &tile, tile.first);
     add_tile(g, t, &tile, um_ktile_each(&tile), &own);
@@ -214,15 +214,15 @@ static um_status plan_bias(grad *g)
                      UM_BIT(A_DOUT),
                  out));
     um_kernel *k = a->k;
-    um_val all = um_klaunch_scalar(k, a->launch, "count", (uint32_t)count), size[4] = {0}, place[4];
-    um_val batch = um_klaunch_scalar(k, a->launch, "batch", (uint32_t)a->op->in[0].shape[0]);
-    size[1] = um_klaunch_scalar(k, a->launch, "bias_heads", (uint32_t)out->shape[1]);
+    um_val all = um_klaunch_scalar(a->launch, count, "count"), size[4] = {0}, place[4];
+    um_val batch = um_klaunch_scalar(a->launch, a->op->in[0].shape[0], "batch");
+    size[1] = um_klaunch_scalar(a->launch, out->shape[1], "bias_heads");
     size[2] = a->queries;
     size[3] = a->keys;
     um_val e = own_number(g), none = um_kattention_real(a, 0);
     um_k_if(k, um_k_lt(k, e, all));
     um_kwalk_places(k, e, 0, 4, size, place);
-    um_mem sum = um_kattention_var(a, "sum", none), lost = um_kattention_var(a, "rest", none);
+    um_ksum sum = um_ksum_new(k, none, "sum");
     um_val b = each_of(g, out->shape[0] == 1, place[0], batch);
     um_val h = each_of(g, out->shape[1] == 1, place[1], a->heads);
     um_val row = um_k_add(k, um_k_mul(k, b, a->heads), h);
@@ -235,12 +235,12 @@ static um_status plan_bias(grad *g)
     um_val q_place[4] = {q.b, q.h, q.i, 0}, v_place[4] = {q.b, q.kv_head, place[3], 0};
     um_val score = um_k_add(k, um_kattention_score(a, &q, place[3]), bias);
     um_val dp = um_kattention_dot(a, A_DOUT, q_place, A_V, v_place, a->dv, "dp");
-    um_ksum_add(k, sum, lost, weigh(g, DBIAS, score, load_lse(g, &q), dp, load_delta(g, row), 0));
+    um_ksum_add(k, sum, weigh(g, DBIAS, score, load_lse(g, &q), dp, load_delta(g, row), 0));
     um_k_end(k);
     um_k_end(k);
     um_k_end(k);
-    um_val at = um_kview_index(k, &a->view[A_OUT], a->view[A_OUT].base, 0, 4, place);
-    um_kview_store(k, &a->view[A_OUT], at, um_kvalue_as(k, out->dtype, um_ksum_get(k, sum, lost)));
+    um_val at = um_kview_place(k, &a->view[A_OUT], 4, place);
+    um_kview_store(k, &a->view[A_OUT], at, um_kvalue_as(k, out->dtype, um_ksum_get(k, sum)));
     um_k_end(k);
     return um_kernel_finish(k);
 }
@@ -251,7 +251,7 @@ static um_val sees_any(const grad *g, const um_kquery *q)
     const um_kattention *a = &g->a;
     um_kernel *k = a->k;
     if (!um_kattention_has(a, A_BIAS)) return um_k_lt(k, q->begin, q->end);
-    um_mem any = um_kattention_var(a, "any", a->zero);
+    um_mem any = um_kvar(k, a->zero, "any");
     um_k_set(k, any, a->zero);
     um_val in = um_k_bool(k, true), j = um_k_for(k, q->begin, q->end, um_k_i32(k, 1));
     um_kattention_bias(a, q, um_k_bitcast(k, UM_U32, 1, j), &in);
@@ -270,10 +270,10 @@ static um_status plan_sinks(grad *g)
     UM_TRY(begin(g, "attention_dsinks", out->shape[0], wanted, out));
     um_kernel *k = a->k;
     int64_t each = a->op->in[0].shape[0] * a->op->in[0].shape[2];
-    um_val count = um_klaunch_scalar(k, a->launch, "count", (uint32_t)each);
+    um_val count = um_klaunch_scalar(a->launch, each, "count");
     um_val h = um_klaunch_group_number(k), none = um_kattention_real(a, 0);
     um_mem sums = um_k_shared(k, "sums", a->compute, A_TILE);
-    um_mem sum = um_kattention_var(a, "sum", none), lost = um_kattention_var(a, "rest", none);
+    um_ksum sum = um_ksum_new(k, none, "sum");
     um_k_if(k, um_k_lt(k, h, a->heads));
     um_val f = um_k_for(k, g->local, count, um_k_u32(k, A_TILE));
     um_val place[3] = {um_k_div(k, f, a->queries), h, um_k_rem(k, f, a->queries)};
@@ -281,19 +281,18 @@ static um_status plan_sinks(grad *g)
     um_k_if(k, sees_any(g, &q));
     um_val sink = um_kattention_load(a, A_SINKS, &h), lse = um_kattention_load(a, A_LSE, place);
     um_val p = um_k_exp(k, um_k_sub(k, sink, lse));
-    um_ksum_add(k, sum, lost, um_k_neg(k, um_k_mul(k, p, load_delta(g, number_of(g, &q)))));
+    um_ksum_add(k, sum, um_k_neg(k, um_k_mul(k, p, load_delta(g, number_of(g, &q)))));
     um_k_end(k);
     um_k_end(k);
-    um_k_store(k, sums, g->local, um_ksum_get(k, sum, lost));
+    um_k_store(k, sums, g->local, um_ksum_get(k, sum));
     um_k_barrier(k);
     um_k_if(k, um_k_eq(k, g->local, a->zero));
-    um_k_set(k, sum, none);
-    um_k_set(k, lost, none);
+    um_ksum all = um_ksum_new(k, none, "all");
     um_val t = um_k_for(k, a->zero, um_k_u32(k, A_TILE), a->one);
-    um_ksum_add(k, sum, lost, um_k_load(k, sums, t));
+    um_ksum_add(k, all, um_k_load(k, sums, t));
     um_k_end(k);
-    um_val at = um_kview_index(k, &a->view[A_OUT], a->view[A_OUT].base, 0, 1, &h);
-    um_kview_store(k, &a->view[A_OUT], at, um_kvalue_as(k, out->dtype, um_ksum_get(k, sum, lost)));
+    um_val at = um_kview_place(k, &a->view[A_OUT], 1, &h);
+    um_kview_store(k, &a->view[A_OUT], at, um_kvalue_as(k, out->dtype, um_ksum_get(k, all)));
     um_k_end(k);
     um_k_end(k);
     return um_kernel_finish(k);
@@ -310,10 +309,8 @@ static int64_t rows_of(const um_op *op)
 bool um_kattention_grad_supports(const um_op *op, char *why, size_t why_size)
 {
     if (!um_kattention_fits(op, why, why_size)) return false;
-    if (rows_of(op) < (int64_t)1 << 29) return true;
-    if (why_size > 0)
-        snprintf(why, why_size, "%s: no kernel for so many queries", um_op_name(op->id));
-    return false;
+    return rows_of(op) < (int64_t)1 << 29 ||
+           um_kplan_refuse(op, why, why_size, "for so many queries");
 }
 
 um_status um_kattention_grad_plan(const um_op *op, um_kplan *plan)

@@ -8,7 +8,6 @@
 #include "kernel/attention.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum {
     GROUP = UM_KTILE_GROUP,
@@ -47,9 +46,16 @@ um_ktile um_ktile_of(um_kattention *a, bool queries, int64_t columns)
 
 static um_mem new_sum(um_ktile *t, const char *name, int32_t lanes)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%s%d", name, (int)t->names++);
-    return um_kattention_var(t->a, text, um_k_splat(t->a->k, lanes, um_kattention_real(t->a, 0)));
+    um_val none = um_k_splat(t->a->k, lanes, um_kattention_real(t->a, 0));
+    return um_kvar(t->a->k, none, "%s%d", name, (int)t->names++);
+}
+
+/* Of so many terms. */
+static um_ksum new_long_sum(um_ktile *t, const char *name, int64_t terms)
+{
+    um_val none = um_k_splat(t->a->k, LANES, um_kattention_real(t->a, 0));
+    if (terms <= TERMS_FEW) return (um_ksum){new_sum(t, name, LANES), 0};
+    return um_ksum_new(t->a->k, none, "%s%d", name, (int)t->names++);
 }
 
 /* x * by + plus */
@@ -140,11 +146,11 @@ static void find_place(um_ktile *t)
     um_kernel *k = a->k;
     um_klaunch *l = a->launch;
     um_val place[5], n = um_klaunch_group_number(k);
-    um_val size[5] = {0, a->kv_heads, um_klaunch_scalar(k, l, "splits", (uint32_t)t->splits),
-                      um_klaunch_scalar(k, l, "tiles", (uint32_t)t->tiles),
-                      um_klaunch_scalar(k, l, "chunks", (uint32_t)t->chunks)};
-    t->columns = um_klaunch_scalar(k, l, "columns", (uint32_t)t->column_count);
-    um_val count = um_klaunch_scalar(k, l, "groups", (uint32_t)(t->groups * t->splits));
+    um_val size[5] = {0, a->kv_heads, um_klaunch_scalar(l, t->splits, "splits"),
+                      um_klaunch_scalar(l, t->tiles, "tiles"),
+                      um_klaunch_scalar(l, t->chunks, "chunks")};
+    t->columns = um_klaunch_scalar(l, t->column_count, "columns");
+    um_val count = um_klaunch_scalar(l, t->groups * t->splits, "groups");
     um_k_if(k, um_k_lt(k, n, count));
     um_kwalk_places(k, n, 0, 5, size, place);
     um_val tile = um_k_sub(k, um_k_sub(k, size[3], place[3]), a->one);
@@ -174,10 +180,7 @@ um_status um_ktile_begin(um_ktile *t, const char *name, uint32_t wanted, const u
     t->parts = um_k_shared(k, "parts", a->compute, t->deep * (t->own + t->other + LANES));
     t->weights = um_k_shared(k, "weights", a->compute, t->other * (t->own + LANES));
     t->seen = um_k_shared(k, "seen", UM_U32, GROUP);
-    for (uint32_t i = 0; i < t->sum_rows * t->wide; i++) {
-        t->sum[i] = new_sum(t, "sum", LANES);
-        if (terms > TERMS_FEW) t->lost[i] = new_sum(t, "lost", LANES);
-    }
+    for (uint32_t i = 0; i < t->sum_rows * t->wide; i++) t->sum[i] = new_long_sum(t, "sum", terms);
     find_others(t);
     return UM_OK;
 }
@@ -206,7 +209,7 @@ um_val um_ktile_index(const um_ktile *t, int32_t view, bool queries, um_val row,
         place[1] = head_of(t, row);
         place[2] = um_k_div(a->k, row, a->group);
     }
-    return um_kview_index(a->k, v, v->base, 0, a->walk.view[view]->rank, place);
+    return um_kview_place(a->k, v, a->walk.view[view]->rank, place);
 }
 
 um_kquery um_ktile_query(const um_ktile *t, um_val row)
@@ -302,16 +305,17 @@ void um_ktile_multiply(um_ktile *t, int32_t x, int32_t y, um_val depth, um_val f
 {
     um_kernel *k = t->a->k;
     const um_kattention *a = t->a;
-    um_mem part[UM_KTILE_ROWS], lost[UM_KTILE_ROWS] = {0};
+    um_mem part[UM_KTILE_ROWS];
+    um_ksum sum[UM_KTILE_ROWS];
     um_val row[UM_KTILE_ROWS], none = um_k_splat(k, LANES, um_kattention_real(a, 0));
     /* A row's depths lie in different banks. */
     uint32_t step = t->other + LANES, offset = t->deep * t->own;
     rows own = rows_make(t, x, true, t->first, t->own, t->deep);
     rows other = rows_make(t, y, false, first, t->other, t->deep);
     for (uint32_t i = 0; i < t->score_rows; i++) {
-        scores[i] = new_sum(t, "score", LANES);
+        sum[i] = new_long_sum(t, "score", a->walk.view[x]->shape[3]);
         part[i] = new_sum(t, "part", LANES);
-        if (a->walk.view[x]->shape[3] > TERMS_FEW) lost[i] = new_sum(t, "lost", LANES);
+        scores[i] = sum[i].sum;
     }
     um_val deep = um_k_u32(k, t->deep);
     fetch(t, &own, a->zero, depth);
@@ -331,12 +335,11 @@ void um_ktile_multiply(um_ktile *t, int32_t x, int32_t y, um_val depth, um_val f
     for (uint32_t i = 0; i < t->score_rows; i++)
         um_k_set(k, part[i], um_k_fma(k, um_k_splat(k, LANES, row[i]), four, um_k_get(k, part[i])));
     um_k_end(k);
-    for (uint32_t i = 0; i < t->score_rows; i++)
-        um_ksum_add(k, scores[i], lost[i], um_k_get(k, part[i]));
+    for (uint32_t i = 0; i < t->score_rows; i++) um_ksum_add(k, sum[i], um_k_get(k, part[i]));
     um_k_barrier(k);
     um_k_end(k);
-    for (uint32_t i = 0; i < t->score_rows && lost[i]; i++)
-        um_k_set(k, scores[i], um_ksum_get(k, scores[i], lost[i]));
+    for (uint32_t i = 0; i < t->score_rows && sum[i].lost; i++)
+        um_k_set(k, scores[i], um_ksum_get(k, sum[i]));
 }
 
 um_val um_ktile_score(const um_ktile *t, um_mem sum, uint32_t i, um_val first,
@@ -439,12 +442,12 @@ void um_ktile_blend(um_ktile *t, const um_val *weights, um_val seen, int32_t vie
     um_k_end(k);
     um_k_barrier(k);
     um_k_end(k);
-    for (uint32_t i = 0; i < sums; i++) um_ksum_add(k, t->sum[i], t->lost[i], um_k_get(k, part[i]));
+    for (uint32_t i = 0; i < sums; i++) um_ksum_add(k, t->sum[i], um_k_get(k, part[i]));
 }
 
 um_val um_ktile_sum(const um_ktile *t, uint32_t i, uint32_t c)
 {
-    return um_ksum_get(t->a->k, t->sum[i * t->wide + c], t->lost[i * t->wide + c]);
+    return um_ksum_get(t->a->k, t->sum[i * t->wide + c]);
 }
 
 void um_ktile_store(const um_ktile *t, uint32_t c, um_val at, um_val y, um_val there)

@@ -20,8 +20,6 @@
 
 #include "kernel/library.h"
 
-#include <stdio.h>
-
 enum { WIDE, FILTER, NARROW, BIAS, VIEWS };
 enum { BATCH, CHANNEL, SPACE }; /* axes of wide and narrow; filter: K, C, SPACE */
 enum { PHASES_MAX = 64 };
@@ -114,19 +112,13 @@ static bool axis_fits(const conv *c, int32_t axis)
 
 bool um_kconv_supports(const um_op *op, char *why, size_t why_size)
 {
-    if (um_op_program(op, UM_EPILOGUE)) {
-        if (why_size > 0) snprintf(why, why_size, "conv: no kernel with an epilogue");
-        return false;
-    }
+    if (um_op_program(op, UM_EPILOGUE))
+        return um_kplan_refuse(op, why, why_size, "with an epilogue");
+    if (!um_kop_fits(op, why, why_size)) return false;
     conv c = conv_of(op);
-    for (int32_t v = 0; v < 3 + (op->in_count == 3); v++)
-        if (!um_kwalk_fits(c.walk[v].view[0], why, why_size)) return false;
-    for (int32_t axis = 0; axis < c.axes; axis++) {
-        if (axis_fits(&c, axis)) continue;
-        if (why_size > 0)
-            snprintf(why, why_size, "%s: no kernel for padded sizes of 2^31", um_op_name(op->id));
-        return false;
-    }
+    for (int32_t axis = 0; axis < c.axes; axis++)
+        if (!axis_fits(&c, axis))
+            return um_kplan_refuse(op, why, why_size, "for padded sizes of 2^31");
     return true;
 }
 
@@ -153,56 +145,39 @@ static um_kstore store_of(const conv *c, bool in_fours)
 }
 
 /* Names are unique in a kernel: those of a view's parameters have its number. */
-static void declare_view(conv *c, um_kernel *k, um_klaunch *launch, int32_t v, um_kstore store)
+static void declare_view(conv *c, um_klaunch *launch, int32_t v, um_kstore store)
 {
     um_kwalk w = c->walk[v];
     bool made = v == c->made;
     w.view[v] = w.view[0];
     memmove(w.stride[v], w.stride[0], sizeof w.stride[v]);
-    c->view[v] = um_kview_declare(k, launch, &w, v, made ? UM_K_WRITE : UM_K_READ,
+    c->view[v] = um_kview_declare(launch, &w, v, made ? UM_K_WRITE : UM_K_READ,
                                   made ? store : UM_KSTORE_PLAIN);
 }
 
-static void declare_sizes(conv *c, um_kernel *k, um_klaunch *launch, int32_t v)
-{
-    char name[32];
-    for (int32_t axis = SPACE; axis < c->walk[v].rank; axis++) {
-        snprintf(name, sizeof name, "size%d_%d", (int)v, (int)axis);
-        c->size[v][axis] = um_klaunch_scalar(k, launch, name, (uint32_t)c->walk[v].shape[axis]);
-    }
-}
-
-static um_val declare_axis(um_kernel *k, um_klaunch *launch, const char *what, int32_t axis,
-                           int64_t value)
-{
-    char name[32];
-    snprintf(name, sizeof name, "%s%d", what, (int)axis);
-    return um_klaunch_scalar(k, launch, name, (uint32_t)value);
-}
-
-static void declare(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, bool in_fours)
+static void declare(void *ctx, um_klaunch *launch, int32_t parts, bool in_fours)
 {
     conv *c = ctx;
     for (int32_t v = 0; v < 3 + (c->op->in_count == 3); v++) {
         int32_t part = v == c->made || v == BIAS ? UM_KPRODUCT_RESULT : UM_KPRODUCT_FACTORS;
-        declare_sizes(c, k, launch, v);
-        if (parts & part) declare_view(c, k, launch, v, store_of(c, in_fours));
+        for (int32_t axis = SPACE; axis < c->walk[v].rank; axis++)
+            c->size[v][axis] =
+                um_klaunch_scalar(launch, c->walk[v].shape[axis], "size%d_%d", (int)v, (int)axis);
+        if (parts & part) declare_view(c, launch, v, store_of(c, in_fours));
     }
-    c->c = um_klaunch_scalar(k, launch, "c", (uint32_t)c->walk[FILTER].shape[1]);
-    c->k =
-        um_klaunch_scalar(k, launch, "k", (uint32_t)(c->walk[FILTER].shape[0] / c->desc->groups));
-    for (int32_t axis = 0; axis < c->axes; axis++) {
-        c->stride[axis] = declare_axis(k, launch, "step", axis, c->desc->stride[axis]);
-        c->dilation[axis] = declare_axis(k, launch, "dilation", axis, c->desc->dilation[axis]);
-        c->pad[axis] = declare_axis(k, launch, "pad", axis, c->desc->pad_before[axis]);
+    c->c = um_klaunch_scalar(launch, c->walk[FILTER].shape[1], "c");
+    c->k = um_klaunch_scalar(launch, c->walk[FILTER].shape[0] / c->desc->groups, "k");
+    for (int axis = 0; axis < c->axes; axis++) {
+        c->stride[axis] = um_klaunch_scalar(launch, c->desc->stride[axis], "step%d", axis);
+        c->dilation[axis] = um_klaunch_scalar(launch, c->desc->dilation[axis], "dilation%d", axis);
+        c->pad[axis] = um_klaunch_scalar(launch, c->desc->pad_before[axis], "pad%d", axis);
     }
     memcpy(c->parts, c->size, sizeof c->parts);
-    for (int32_t axis = 0; axis < c->axes && c->phases > 1; axis++) {
-        c->parts[WIDE][SPACE + axis] =
-            declare_axis(k, launch, "places", axis, phase_size(c, WIDE, axis));
-        c->parts[FILTER][SPACE + axis] =
-            declare_axis(k, launch, "taps", axis, phase_size(c, FILTER, axis));
-        c->tap_step[axis] = declare_axis(k, launch, "tap_step", axis, tap_step(c, axis));
+    for (int axis = 0; axis < c->axes && c->phases > 1; axis++) {
+        int64_t places = phase_size(c, WIDE, axis), taps = phase_size(c, FILTER, axis);
+        c->parts[WIDE][SPACE + axis] = um_klaunch_scalar(launch, places, "places%d", axis);
+        c->parts[FILTER][SPACE + axis] = um_klaunch_scalar(launch, taps, "taps%d", axis);
+        c->tap_step[axis] = um_klaunch_scalar(launch, tap_step(c, axis), "tap_step%d", axis);
     }
 }
 
@@ -240,7 +215,7 @@ static um_val load(const conv *c, um_kernel *k, int32_t v, um_val batch, um_val 
 {
     um_val at[UM_MAX_RANK] = {batch, channel};
     for (int32_t axis = 0; axis < c->axes; axis++) at[SPACE + axis] = place[axis];
-    um_val index = um_kview_index(k, &c->view[v], c->view[v].base, 0, c->rank, at);
+    um_val index = um_kview_place(k, &c->view[v], c->rank, at);
     um_val zero = um_k_splat(k, lanes, um_k_const(k, c->view[v].dtype, 0));
     return um_k_load_if(k, c->view[v].mem, index, in, zero);
 }
@@ -450,11 +425,8 @@ static bool is_matmul(const conv *c, um_op *out)
  * or, where there is none, one behind the last. */
 static um_val find_tap(const conv *c, um_kernel *k, int32_t axis, um_val phase)
 {
-    char name[32];
     um_val kernel = c->size[FILTER][SPACE + axis], one = um_k_u32(k, 1);
-    snprintf(name, sizeof name, "first_tap%d", (int)axis);
-    um_mem found = um_k_var(k, name, UM_U32, 1);
-    um_k_set(k, found, kernel);
+    um_mem found = um_kvar(k, kernel, "first_tap%d", (int)axis);
     um_val t = um_k_for(k, um_k_u32(k, 0), um_k_min(k, kernel, c->stride[axis]), one);
     um_val at = um_k_rem(k, um_k_mul(k, t, c->dilation[axis]), c->stride[axis]);
     um_val first = um_k_min(k, um_k_get(k, found), t);
@@ -490,16 +462,14 @@ static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val su
     at[0] = c->made == FILTER ? channel : first;
     at[1] = c->made == FILTER ? first : channel;
     if (c->op->in_count == 3) {
-        um_val index = um_kview_index(k, &c->view[BIAS], c->view[BIAS].base, 0, 1, &channel);
-        um_val bias = um_kview_load(k, &c->view[BIAS], index);
+        um_val bias = um_kview_load_at(k, &c->view[BIAS], 1, &channel);
         sum = um_k_add(k, sum, um_kvalue_as(k, c->compute, bias));
     }
     const um_kview *out = &c->view[c->made];
     um_val in = um_k_bool(k, true);
     stay_within(c, k, c->made, at + SPACE, &in);
     if (c->phases > 1) um_k_if(k, in);
-    um_kview_store(k, out, um_kview_index(k, out, out->base, 0, c->rank, at),
-                   um_kvalue_as(k, out->dtype, sum));
+    um_kview_store(k, out, um_kview_place(k, out, c->rank, at), um_kvalue_as(k, out->dtype, sum));
     if (c->phases > 1) um_k_end(k);
 }
 

@@ -27,7 +27,6 @@ typedef struct indexed {
     um_klaunch *launch;
     layout x;
     um_dtype dtype, compute;
-    um_mem flags;
     um_kview index; /* the indices */
     um_val part_size[UM_MAX_RANK], part_stride[UM_MAX_RANK], part_step;
 } indexed;
@@ -87,9 +86,7 @@ static bool is_gather(um_op_id id)
 
 bool um_kindex_supports(const um_op *op, char *why, size_t why_size)
 {
-    bool fits = um_kwalk_fits(&op->out[0], why, why_size);
-    for (int32_t i = 0; fits && i < op->in_count; i++)
-        fits = um_kwalk_fits(&op->in[i], why, why_size);
+    bool fits = um_kop_fits(op, why, why_size);
     if (!fits || op->id == UM_OP_ONE_HOT || is_gather(op->id)) return fits;
     return um_korder_fits(op, um_view_count(&op->in[1]), why, why_size);
 }
@@ -102,9 +99,9 @@ static void set_fault(const um_op *op, um_kplan *plan)
     snprintf(plan->fault, sizeof plan->fault, "%s: an index is out of range", um_op_name(op->id));
 }
 
-static um_mem declare_flags(um_kernel *k, um_klaunch *launch)
+static um_mem declare_flags(um_klaunch *launch)
 {
-    return um_klaunch_scratch(k, launch, "flags", UM_U32, 0, UM_KFAULT_BYTES);
+    return um_klaunch_scratch(launch, "flags", UM_U32, 0, UM_KFAULT_BYTES);
 }
 
 /* The low 32 bits of the index there; the others are 0 where *small holds. */
@@ -127,40 +124,27 @@ static um_val in_range(um_kernel *k, const um_kview *index, um_val at, um_val si
     return um_k_and(k, small, um_k_lt(k, *i, size));
 }
 
-static um_val part_at(const indexed *x, um_val at, int32_t p)
+/* What an index says along part p of the table; `good` becomes false where it is out of range. */
+static um_val take_part(const indexed *x, um_val at, int32_t p, um_val *good)
 {
-    if (p == 0) return at;
-    return um_k_add(x->k, at, um_k_mul(x->k, um_k_u32(x->k, (uint32_t)p), x->part_step));
+    um_kernel *k = x->k;
+    um_val i;
+    if (p > 0) at = um_k_add(k, at, um_k_mul(k, um_k_u32(k, (uint32_t)p), x->part_step));
+    *good = um_k_and(k, *good, in_range(k, &x->index, at, x->part_size[p], &i));
+    return i;
 }
 
 static void declare_parts(indexed *x, bool strides)
 {
-    char name[32];
-    for (int32_t p = 0; p < x->x.parts; p++) {
-        int32_t axis = x->x.part[p];
-        snprintf(name, sizeof name, "part%d", (int)p);
-        x->part_size[p] =
-            um_klaunch_scalar(x->k, x->launch, name, (uint32_t)x->x.table->shape[axis]);
-        if (!strides) continue;
-        snprintf(name, sizeof name, "part_stride%d", (int)p);
-        x->part_stride[p] =
-            um_klaunch_scalar(x->k, x->launch, name, (uint32_t)x->x.table->stride[axis]);
+    const layout *l = &x->x;
+    for (int32_t p = 0; p < l->parts; p++) {
+        int32_t axis = l->part[p];
+        x->part_size[p] = um_klaunch_scalar(x->launch, l->table->shape[axis], "part%d", (int)p);
+        if (strides)
+            x->part_stride[p] =
+                um_klaunch_scalar(x->launch, l->table->stride[axis], "part_stride%d", (int)p);
     }
-}
-
-static void declare_part_step(indexed *x)
-{
-    if (x->x.parts > 1)
-        x->part_step = um_klaunch_scalar(x->k, x->launch, "part_step", (uint32_t)x->x.part_step);
-}
-
-static um_status begin_kernel(indexed *x, um_kplan *plan, const char *name)
-{
-    x->launch = &plan->launch[plan->launch_count++];
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
-                            &x->launch->kernel));
-    x->k = x->launch->kernel;
-    return UM_OK;
+    if (l->parts > 1) x->part_step = um_klaunch_scalar(x->launch, l->part_step, "part_step");
 }
 
 /* ---- what reads ----------------------------------------------------------------------------- */
@@ -188,71 +172,51 @@ static um_status plan_gather(const um_op *op, um_kplan *plan)
     indexed x = {.op = op, .x = layout_of(op, &op->in[0], &op->out[0])};
     um_view table = spread(op, &x.x, 0), indices = spread(op, &x.x, 1);
     const um_view *views[3] = {&op->out[0], &table, &indices};
-    um_kwalk w = um_kwalk_make(3, views, 0);
-    um_kstore store = um_kwalk_store(&op->out[0]);
-    um_val size[UM_MAX_RANK] = {0}, place[UM_MAX_RANK] = {0};
-    w.view[1] = &op->in[0]; /* whose ranges are bound */
-    w.view[2] = &op->in[1];
-    UM_TRY(begin_kernel(&x, plan, um_op_name(op->id)));
-    um_kernel *k = x.k;
-    um_keach each = um_keach_declare(k, x.launch, &op->out[0], store);
-    um_kwalk_sizes(k, x.launch, &w, 0, w.rank, size);
-    um_kview out = um_kview_declare(k, x.launch, &w, 0, UM_K_WRITE, store);
-    um_kview from = um_kview_declare(k, x.launch, &w, 1, UM_K_READ, UM_KSTORE_PLAIN);
-    x.index = um_kview_declare(k, x.launch, &w, 2, UM_K_READ, UM_KSTORE_PLAIN);
+    um_keach each = {.walk = um_kwalk_make(3, views, 0)};
+    for (int32_t i = 0; i < 2; i++) each.walk.view[1 + i] = &op->in[i]; /* whose ranges are bound */
+    UM_TRY(um_keach_create(&each, plan, um_op_name(op->id)));
+    um_kernel *k = x.k = each.k;
+    x.launch = each.launch;
+    for (int32_t i = 1; i < 3; i++) um_keach_read(&each, i);
+    x.index = each.view[2];
     declare_parts(&x, true);
-    declare_part_step(&x);
-    x.flags = declare_flags(k, x.launch);
-    um_kwalk_places(k, um_keach_begin(k, &each), 0, w.rank, size, place);
-    um_val to = um_kview_index(k, &out, out.base, 0, w.rank, place);
-    um_val in = um_kview_index(k, &from, from.base, 0, w.rank, place);
-    um_val at = um_kview_index(k, &x.index, x.index.base, 0, w.rank, place);
-    um_val good = um_k_bool(k, true), i;
-    for (int32_t p = 0; p < x.x.parts; p++) {
-        good = um_k_and(k, good, in_range(k, &x.index, part_at(&x, at, p), x.part_size[p], &i));
-        in = um_k_add(k, in, um_k_mul(k, i, x.part_stride[p]));
-    }
+    um_mem flags = declare_flags(x.launch);
+    um_keach_begin(&each);
+    um_val in = um_kview_place(k, &each.view[1], each.walk.rank, each.place);
+    um_val at = um_kview_place(k, &x.index, each.walk.rank, each.place), good = um_k_bool(k, true);
+    for (int32_t p = 0; p < x.x.parts; p++)
+        in = um_k_add(k, in, um_k_mul(k, take_part(&x, at, p, &good), x.part_stride[p]));
     um_k_if(k, good);
-    um_kview_store(k, &out, to, um_kview_load(k, &from, in));
+    um_keach_store(&each, um_kview_load(k, &each.view[1], in));
     um_k_else(k);
-    um_kview_store(k, &out, to, um_kvalue_number(k, out.dtype, 0));
+    um_keach_store(&each, um_kvalue_number(k, op->out[0].dtype, 0));
     um_k_end(k);
-    um_kflag(k, x.flags, 0, um_k_not(k, good));
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
+    um_kflag(k, flags, 0, um_k_not(k, good));
+    return um_keach_finish(&each);
 }
 
 /* ---- one_hot -------------------------------------------------------------------------------- */
 
 static um_status plan_one_hot(const um_op *op, um_kplan *plan)
 {
-    indexed x = {.op = op};
     um_view indices = op->in[0];
-    int32_t last = indices.rank;
+    int32_t last = indices.rank++;
     indices.shape[last] = op->out[0].shape[last];
     indices.stride[last] = 0;
-    indices.rank++;
-    um_kwalk w = um_kwalk_apart(2, (const um_view *[]){&op->out[0], &indices});
-    um_kstore store = um_kwalk_store(&op->out[0]);
-    um_val size[UM_MAX_RANK] = {0}, place[UM_MAX_RANK] = {0}, i;
-    w.view[1] = &op->in[0];
-    UM_TRY(begin_kernel(&x, plan, um_op_name(op->id)));
-    um_kernel *k = x.k;
-    um_keach each = um_keach_declare(k, x.launch, &op->out[0], store);
-    um_kwalk_sizes(k, x.launch, &w, 0, w.rank, size);
-    um_kview out = um_kview_declare(k, x.launch, &w, 0, UM_K_WRITE, store);
-    x.index = um_kview_declare(k, x.launch, &w, 1, UM_K_READ, UM_KSTORE_PLAIN);
-    um_val depth = um_klaunch_scalar(k, x.launch, "depth", (uint32_t)op->out[0].shape[last]);
-    x.flags = declare_flags(k, x.launch);
-    um_kwalk_places(k, um_keach_begin(k, &each), 0, w.rank, size, place);
-    um_val to = um_kview_index(k, &out, out.base, 0, w.rank, place);
-    um_val at = um_kview_index(k, &x.index, x.index.base, 0, w.rank, place);
-    um_val good = in_range(k, &x.index, at, depth, &i);
-    um_val hit = um_k_and(k, good, um_k_eq(k, i, place[last]));
-    um_kview_store(k, &out, to, um_kvalue_as(k, out.dtype, hit));
-    um_kflag(k, x.flags, 0, um_k_not(k, good));
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
+    um_keach each = {.walk = um_kwalk_apart(2, (const um_view *[]){&op->out[0], &indices})};
+    um_val i;
+    each.walk.view[1] = &op->in[0];
+    UM_TRY(um_keach_create(&each, plan, um_op_name(op->id)));
+    um_kernel *k = each.k;
+    um_keach_read(&each, 1);
+    um_val depth = um_klaunch_scalar(each.launch, op->out[0].shape[last], "depth");
+    um_mem flags = declare_flags(each.launch);
+    um_keach_begin(&each);
+    um_val at = um_kview_place(k, &each.view[1], last + 1, each.place);
+    um_val good = in_range(k, &each.view[1], at, depth, &i);
+    um_keach_store(&each, um_k_and(k, good, um_k_eq(k, i, each.place[last])));
+    um_kflag(k, flags, 0, um_k_not(k, good));
+    return um_keach_finish(&each);
 }
 
 /* ---- what writes ---------------------------------------------------------------------------- */
@@ -261,15 +225,16 @@ static um_status plan_one_hot(const um_op *op, um_kplan *plan)
 typedef struct scatter {
     indexed *x;
     int32_t mode;
-    um_kwalk table, updates; /* the updates' first axes are the kept ones */
-    um_kview out, start, values;
-    bool starts_at_0, in_place;
-    um_val size[UM_MAX_RANK], place[UM_MAX_RANK];
+    um_keach each;    /* the table, and where that does not start at 0, what it was */
+    um_kwalk updates; /* their first axes are the kept ones */
+    um_kview values;
+    bool starts_at_0;
     um_val update_size[UM_MAX_RANK];
     um_korder order; /* of the rows that indices name: a line, or of scatter one for each slice */
     um_mem sorted;
     um_val update_count, top; /* of a line; top: less than 2^(top + 1) */
-    um_mem met, sum, lost;
+    um_mem met;
+    um_ksum sum;
     um_mem scale;    /* of f32 that is added up: what sum and lost are too small by */
     um_mem exponent; /* of f32 that is multiplied, i32: sum and lost are to be times 2^this */
 } scatter;
@@ -300,31 +265,21 @@ static um_kview declare_updates(const scatter *s, int32_t v, int32_t number)
     um_kwalk w = {.view_count = number + 1, .rank = s->updates.rank};
     w.view[number] = v == INDICES ? s->x->x.indices : s->x->x.entries;
     memcpy(w.stride[number], s->updates.stride[v], sizeof w.stride[number]);
-    return um_kview_declare(s->x->k, s->x->launch, &w, number, UM_K_READ, UM_KSTORE_PLAIN);
+    return um_kview_read(s->x->launch, &w, number);
 }
 
 static void declare_scatter(scatter *s)
 {
     indexed *x = s->x;
-    um_kernel *k = x->k;
-    char name[32];
-    int32_t access = s->in_place ? UM_K_READ_WRITE : UM_K_WRITE;
     uint32_t top = 0;
-    um_kwalk_sizes(k, x->launch, &s->table, 0, s->table.rank, s->size);
-    s->out = um_kview_declare(k, x->launch, &s->table, 0, access, um_kwalk_store(&x->op->out[0]));
-    if (!s->starts_at_0)
-        s->start = s->in_place
-                       ? s->out
-                       : um_kview_declare(k, x->launch, &s->table, 1, UM_K_READ, UM_KSTORE_PLAIN);
+    if (!s->starts_at_0) um_keach_read(&s->each, 1);
     s->values = declare_updates(s, ENTRIES, 2);
-    s->sorted = um_korder_declare_sorted(k, x->launch, &s->order);
-    for (int32_t d = x->x.kept_count + 1; d < s->updates.rank; d++) {
-        snprintf(name, sizeof name, "updates%d", (int)d);
-        s->update_size[d] = um_klaunch_scalar(k, x->launch, name, (uint32_t)s->updates.shape[d]);
-    }
+    s->sorted = um_korder_declare_sorted(x->launch, &s->order);
+    for (int32_t d = x->x.kept_count + 1; d < s->updates.rank; d++)
+        s->update_size[d] = um_klaunch_scalar(x->launch, s->updates.shape[d], "updates%d", (int)d);
     while (s->order.length >> top > 1) top++;
-    s->top = um_klaunch_scalar(k, x->launch, "updates_log2", top);
-    s->update_count = um_klaunch_scalar(k, x->launch, "updates", (uint32_t)s->order.length);
+    s->top = um_klaunch_scalar(x->launch, top, "updates_log2");
+    s->update_count = um_klaunch_scalar(x->launch, s->order.length, "updates");
 }
 
 /* Whether the element has a place among the indices at all, and the line of the order it is in. */
@@ -332,12 +287,10 @@ static um_val is_inside(const scatter *s, um_val *line)
 {
     um_kernel *k = s->x->k;
     um_val inside = um_k_bool(k, true);
-    char name[32];
     *line = um_k_u32(k, 0);
     for (int32_t d = 0; s->x->op->id == UM_OP_SCATTER && d < s->x->x.kept_count; d++) {
-        um_val place = s->place[s->x->x.kept[d]];
-        snprintf(name, sizeof name, "limit%d", (int)d);
-        um_val limit = um_klaunch_scalar(k, s->x->launch, name, (uint32_t)s->updates.shape[d]);
+        um_val place = s->each.place[s->x->x.kept[d]];
+        um_val limit = um_klaunch_scalar(s->x->launch, s->updates.shape[d], "limit%d", (int)d);
         inside = um_k_and(k, inside, um_k_lt(k, place, limit));
         *line = um_k_add(k, um_k_mul(k, *line, limit), place);
     }
@@ -353,10 +306,10 @@ static void add_scaled(const scatter *s, um_val v)
     um_k_if(k, um_k_and(k, large, um_k_eq(k, um_k_get(k, s->scale), one)));
     um_val scale = um_k_f32(k, 0x1p-64f);
     um_k_set(k, s->scale, scale);
-    um_k_set(k, s->sum, um_k_mul(k, um_k_get(k, s->sum), scale));
-    um_k_set(k, s->lost, um_k_mul(k, um_k_get(k, s->lost), scale));
+    um_k_set(k, s->sum.sum, um_k_mul(k, um_k_get(k, s->sum.sum), scale));
+    um_k_set(k, s->sum.lost, um_k_mul(k, um_k_get(k, s->sum.lost), scale));
     um_k_end(k);
-    um_ksum_add(k, s->sum, s->lost, um_k_mul(k, v, um_k_get(k, s->scale)));
+    um_ksum_add(k, s->sum, um_k_mul(k, v, um_k_get(k, s->scale)));
 }
 
 /* v = m 2^e of f32, m with the sign and within 1 .. 2; 0, infinities and NaN with e = 0. */
@@ -379,15 +332,15 @@ static void multiply(const scatter *s, um_val v)
 {
     um_kernel *k = s->x->k;
     um_val by, lost, m = split(k, v, &by), two = um_k_f32(k, 2), far = um_k_i32(k, 1 << 28);
-    um_val p = um_k_product(k, um_k_get(k, s->sum), m, &lost), size = um_k_abs(k, p);
-    lost = um_k_add(k, um_k_mul(k, um_k_get(k, s->lost), m), lost);
+    um_val p = um_k_product(k, um_k_get(k, s->sum.sum), m, &lost), size = um_k_abs(k, p);
+    lost = um_k_add(k, um_k_mul(k, um_k_get(k, s->sum.lost), m), lost);
     um_val half = um_k_and(k, um_k_ge(k, size, two), um_k_le(k, size, um_k_f32(k, 4)));
     um_val scale = um_k_select(k, half, um_k_f32(k, 0.5f), um_k_f32(k, 1));
     um_val e = um_k_add(k, um_k_get(k, s->exponent), by);
     e = um_k_add(k, e, um_k_bitcast(k, UM_I32, 1, um_k_convert(k, UM_U32, half)));
     um_k_set(k, s->exponent, um_k_max(k, um_k_min(k, e, far), um_k_neg(k, far)));
-    um_k_set(k, s->sum, um_k_mul(k, p, scale));
-    um_k_set(k, s->lost, um_k_mul(k, lost, scale));
+    um_k_set(k, s->sum.sum, um_k_mul(k, p, scale));
+    um_k_set(k, s->sum.lost, um_k_mul(k, lost, scale));
 }
 
 /* (sum + lost) 2^exponent as f32, rounded once: to nearest, or to odd for a narrower float. */
@@ -395,7 +348,7 @@ static um_val product_of(const scatter *s)
 {
     um_kernel *k = s->x->k;
     um_val one = um_k_u32(k, 1), none = um_k_u32(k, 0), zero = um_k_f32(k, 0), more;
-    um_val sum = um_k_get(k, s->sum), lost = um_k_get(k, s->lost);
+    um_val sum = um_k_get(k, s->sum.sum), lost = um_k_get(k, s->sum.lost);
     um_val some = um_k_lt(k, um_k_abs(k, lost), um_k_f32(k, 1)); /* not of infinities, NaN */
     lost = um_k_select(k, some, lost, zero);
     um_val whole = um_k_select(k, some, um_k_add(k, sum, lost), sum);
@@ -433,21 +386,21 @@ static um_val product_of(const scatter *s)
 static void meet(const scatter *s, um_val v)
 {
     um_kernel *k = s->x->k;
-    um_val y = um_k_get(k, s->sum);
+    um_val y = um_k_get(k, s->sum.sum);
     switch (s->mode) {
     case UM_SCATTER_ADD:
         if (s->scale)
             add_scaled(s, v);
         else
-            um_ksum_add(k, s->sum, s->lost, v);
+            um_ksum_add(k, s->sum, v);
         break;
-    case UM_SCATTER_MIN: um_k_set(k, s->sum, um_kvalue_min(k, y, v)); break;
-    case UM_SCATTER_MAX: um_k_set(k, s->sum, um_kvalue_max(k, y, v)); break;
+    case UM_SCATTER_MIN: um_k_set(k, s->sum.sum, um_kvalue_min(k, y, v)); break;
+    case UM_SCATTER_MAX: um_k_set(k, s->sum.sum, um_kvalue_max(k, y, v)); break;
     default:
         if (s->exponent)
             multiply(s, v);
         else
-            um_k_set(k, s->sum, um_k_mul(k, y, v));
+            um_k_set(k, s->sum.sum, um_k_mul(k, y, v));
     }
 }
 
@@ -459,12 +412,13 @@ static void meet_updates(const scatter *s, um_val line)
     um_val zero = um_k_u32(k, 0), one = um_k_u32(k, 1), place[UM_MAX_RANK] = {0}, row = zero;
     int32_t kept = x->x.kept_count, rank = s->updates.rank;
     bool assigns = s->mode == UM_SCATTER_ASSIGN;
-    for (int32_t d = 0; d < kept; d++) place[d] = s->place[x->x.kept[d]];
+    for (int32_t d = 0; d < kept; d++) place[d] = s->each.place[x->x.kept[d]];
     for (int32_t p = 0; p < x->x.parts; p++) {
         int32_t axis = x->x.part[p];
-        row = p ? um_k_add(k, um_k_mul(k, row, s->size[axis]), s->place[axis]) : s->place[axis];
+        row = p ? um_k_add(k, um_k_mul(k, row, s->each.size[axis]), s->each.place[axis])
+                : s->each.place[axis];
     }
-    um_val base = um_kview_index(k, &s->values, s->values.base, 0, kept, place);
+    um_val base = um_kview_place(k, &s->values, kept, place);
     um_val first = um_k_mul(k, line, s->update_count), update[2] = {0};
     um_val from = um_korder_search(k, s->sorted, first, s->update_count, s->top, row, assigns);
     um_val end = assigns ? from : s->update_count;
@@ -478,7 +432,7 @@ static void meet_updates(const scatter *s, um_val line)
     um_kwalk_places(k, update[1], kept, rank, s->update_size, place);
     um_val at = um_kview_index(k, &s->values, base, kept, rank, place);
     if (assigns)
-        um_k_set(k, s->sum, at);
+        um_k_set(k, s->sum.sum, at);
     else
         meet(s, um_kvalue_as(k, x->compute, um_kview_load(k, &s->values, at)));
     um_k_end(k);
@@ -501,63 +455,62 @@ static um_val odd_sum(um_kernel *k, um_val sum, um_val lost)
 static um_val result_of(const scatter *s)
 {
     um_kernel *k = s->x->k;
-    um_val y = um_k_get(k, s->sum);
+    um_val y = um_k_get(k, s->sum.sum);
     if (s->mode == UM_SCATTER_ASSIGN) return um_kview_load(k, &s->values, y);
     if (s->exponent) {
         y = product_of(s);
-    } else if (s->lost) {
-        um_val zero = um_kvalue_number(k, s->x->compute, 0), lost = um_k_get(k, s->lost);
+    } else if (s->sum.lost) {
+        um_val zero = um_kvalue_number(k, s->x->compute, 0), lost = um_k_get(k, s->sum.lost);
         um_val some = um_k_gt(k, um_k_abs(k, lost), zero);
         bool narrow = um_dtype_bits(s->x->dtype) < 32;
-        um_val all = narrow ? odd_sum(k, y, lost) : um_ksum_get(k, s->sum, s->lost);
+        um_val all = narrow ? odd_sum(k, y, lost) : um_ksum_get(k, s->sum);
         y = um_k_select(k, some, all, y);
         if (s->scale) y = um_k_div(k, y, um_k_get(k, s->scale));
     }
     return um_kvalue_as(k, s->x->dtype, y);
 }
 
+/* What is added up, or multiplied, from the element that was there. */
+static void begin_sum(scatter *s, um_val first)
+{
+    um_kernel *k = s->x->k;
+    um_dtype compute = s->x->compute;
+    bool is_f32 = compute == UM_F32, adds = s->mode == UM_SCATTER_ADD;
+    um_val one = um_k_f32(k, 1), e;
+    first = um_kvalue_as(k, compute, first);
+    if (adds && is_f32) {
+        um_val large = um_k_ge(k, um_k_abs(k, first), um_k_f32(k, 0x1p64f));
+        um_val scale = um_k_select(k, large, um_k_f32(k, 0x1p-64f), one);
+        s->scale = um_kvar(k, scale, "scale");
+        first = um_k_mul(k, first, scale);
+    }
+    if (s->mode == UM_SCATTER_MUL && is_f32) {
+        first = split(k, first, &e);
+        s->exponent = um_kvar(k, e, "exponent");
+    }
+    if (adds || s->mode == UM_SCATTER_MUL)
+        s->sum = um_ksum_new(k, first, "sum");
+    else
+        s->sum.sum = um_kvar(k, first, "sum");
+}
+
 static void make_element(scatter *s)
 {
-    indexed *x = s->x;
-    um_kernel *k = x->k;
-    int32_t rank = s->table.rank;
-    bool assigns = s->mode == UM_SCATTER_ASSIGN;
-    um_val zero = um_k_u32(k, 0), first = um_kvalue_number(k, x->dtype, 0);
-    um_val to = um_kview_index(k, &s->out, s->out.base, 0, rank, s->place);
-    if (!s->starts_at_0)
-        first = um_kview_load(k, &s->start,
-                              um_kview_index(k, &s->start, s->start.base, 0, rank, s->place));
-    s->met = um_k_var(k, "met", UM_U32, 1);
-    s->sum = um_k_var(k, "sum", assigns ? UM_U32 : x->compute, 1);
-    um_k_set(k, s->met, zero);
-    um_k_set(k, s->sum, assigns ? zero : um_kvalue_as(k, x->compute, first));
-    bool rounds = s->mode == UM_SCATTER_ADD || s->mode == UM_SCATTER_MUL;
-    if (rounds && um_dtype_is_float(x->compute)) {
-        s->lost = um_k_var(k, "lost", x->compute, 1);
-        um_k_set(k, s->lost, um_kvalue_number(k, x->compute, 0));
-    }
-    if (s->mode == UM_SCATTER_ADD && x->compute == UM_F32) {
-        s->scale = um_k_var(k, "scale", UM_F32, 1);
-        um_val y = um_k_get(k, s->sum);
-        um_val large = um_k_ge(k, um_k_abs(k, y), um_k_f32(k, 0x1p64f));
-        um_val scale = um_k_select(k, large, um_k_f32(k, 0x1p-64f), um_k_f32(k, 1));
-        um_k_set(k, s->scale, scale);
-        um_k_set(k, s->sum, um_k_mul(k, y, scale));
-    }
-    if (s->mode == UM_SCATTER_MUL && x->compute == UM_F32) {
-        um_val e, m = split(k, um_k_get(k, s->sum), &e);
-        s->exponent = um_k_var(k, "exponent", UM_I32, 1);
-        um_k_set(k, s->sum, m);
-        um_k_set(k, s->exponent, e);
-    }
-    um_val line, inside = is_inside(s, &line);
-    um_k_if(k, inside);
+    um_kernel *k = s->x->k;
+    um_val line, zero = um_k_u32(k, 0), first = um_kvalue_number(k, s->x->dtype, 0);
+    if (!s->starts_at_0) first = um_keach_load(&s->each, 1);
+    s->met = um_kvar(k, zero, "met");
+    if (s->mode == UM_SCATTER_ASSIGN)
+        s->sum.sum = um_kvar(k, zero, "last");
+    else
+        begin_sum(s, first);
+    um_k_if(k, is_inside(s, &line));
     meet_updates(s, line);
     um_k_end(k);
     um_k_if(k, um_k_ne(k, um_k_get(k, s->met), zero));
-    um_kview_store(k, &s->out, to, result_of(s));
+    um_keach_store(&s->each, result_of(s));
     um_k_else(k);
-    um_kview_store(k, &s->out, to, first);
+    um_keach_store(&s->each, first);
     um_k_end(k);
 }
 
@@ -566,23 +519,22 @@ static um_status plan_rows(scatter *s, um_kplan *plan)
 {
     indexed *x = s->x;
     int32_t rank = s->updates.rank, first = s->x->op->id == UM_OP_SCATTER ? 0 : x->x.kept_count;
-    um_val size[UM_MAX_RANK] = {0}, place[UM_MAX_RANK] = {0}, i;
-    UM_TRY(begin_kernel(x, plan, "index_rows"));
-    um_kernel *k = x->k;
-    um_val count = um_klaunch_scalar(k, x->launch, "count", (uint32_t)s->order.count);
+    um_val size[UM_MAX_RANK] = {0}, place[UM_MAX_RANK] = {0};
+    UM_TRY(um_kplan_launch(plan, "index_rows", UM_KGROUP, &x->launch));
+    um_kernel *k = x->k = x->launch->kernel;
+    um_val count = um_klaunch_scalar(x->launch, s->order.count, "count");
     um_klaunch_groups(x->launch, um_ceil_div(s->order.count, UM_KGROUP));
-    um_kwalk_sizes(k, x->launch, &s->updates, first, rank, size);
+    um_kwalk_sizes(x->launch, &s->updates, first, rank, size);
     x->index = declare_updates(s, INDICES, 0);
     declare_parts(x, false);
-    declare_part_step(x);
-    um_mem flags = declare_flags(k, x->launch);
-    um_mem rows = um_korder_declare(k, x->launch, &s->order);
+    um_mem flags = declare_flags(x->launch);
+    um_mem rows = um_korder_declare(x->launch, &s->order);
     um_val e = um_klaunch_number(k), good = um_k_bool(k, true), row = um_k_u32(k, 0);
     um_k_if(k, um_k_lt(k, e, count));
     um_kwalk_places(k, e, first, rank, size, place);
     um_val at = um_kview_index(k, &x->index, x->index.base, first, rank, place);
     for (int32_t p = 0; p < x->x.parts; p++) {
-        good = um_k_and(k, good, in_range(k, &x->index, part_at(x, at, p), x->part_size[p], &i));
+        um_val i = take_part(x, at, p, &good);
         row = um_k_add(k, um_k_mul(k, row, x->part_size[p]), i);
     }
     row = um_k_select(k, good, row, um_k_u32(k, UINT32_MAX));
@@ -613,19 +565,18 @@ static um_status plan_scatter(const um_op *op, um_kplan *plan)
     if (backward || op->id == UM_OP_INDEX_ADD) s.mode = UM_SCATTER_ADD;
     x.dtype = out->dtype;
     x.compute = um_kvalue_compute(x.dtype);
-    s.in_place = !backward && um_views_identical(&op->in[0], out);
     s.updates = updates_walk(&x.x, op->id == UM_OP_SCATTER, updates);
     s.order = order_of(&s);
     if (s.order.count > 0) UM_TRY(plan_rows(&s, plan));
     UM_TRY(um_korder_plan("sort_rows", plan, &s.order));
-    UM_TRY(begin_kernel(&x, plan, um_op_name(op->id)));
-    s.table = um_kwalk_apart(backward ? 1 : 2, (const um_view *[]){out, &op->in[0]});
-    um_keach each = um_keach_declare(x.k, x.launch, out, um_kwalk_store(out));
+    s.each.walk = um_kwalk_apart(backward ? 1 : 2, (const um_view *[]){out, &op->in[0]});
+    UM_TRY(um_keach_create(&s.each, plan, um_op_name(op->id)));
+    x.k = s.each.k;
+    x.launch = s.each.launch;
     declare_scatter(&s);
-    um_kwalk_places(x.k, um_keach_begin(x.k, &each), 0, s.table.rank, s.size, s.place);
+    um_keach_begin(&s.each);
     make_element(&s);
-    um_keach_end(x.k, &each);
-    return um_kernel_finish(x.k);
+    return um_keach_finish(&s.each);
 }
 
 um_status um_kindex_plan(const um_op *op, um_kplan *plan)

@@ -18,10 +18,10 @@
  * the op, dtypes and the number of axes but not on sizes, and its arguments: ranges of memory, in
  * which views begin at a base element, and 32-bit scalars.
  *
- * A new family is a file with um_k<family>_supports and um_k<family>_plan, declared at the end
- * here, and its row in library.c. A plan takes the next launch, creates its kernel, makes a walk of
- * the op's views, declares scalars and views (which also gives the arguments), builds the body with
- * places, indices, loads and stores of walk.c, and finishes the kernel. */
+ * A new family is a file with um_k<family>_supports and um_k<family>_plan, named at the end here
+ * and in library.c. A plan takes a launch with its kernel, makes a walk of the op's views, declares
+ * scalars and views (which also gives the arguments), builds the body with places, indices, loads
+ * and stores of walk.c, and finishes the kernel. */
 #ifndef UM_KERNEL_LIBRARY_H
 #define UM_KERNEL_LIBRARY_H
 
@@ -82,6 +82,10 @@ um_status um_kplan_make_form(const um_op *op, int32_t form, um_kplan *out);
 /* For a device with a matrix unit; NULL: as um_kplan_make_form. */
 um_status um_kplan_make_for(const um_op *op, const um_kunit *unit, int32_t form, um_kplan *out);
 void um_kplan_release(um_kplan *plan);
+/* While it is made: one more launch, with a new kernel of so many invocations a work-group. */
+um_status um_kplan_launch(um_kplan *plan, const char *name, uint32_t size, um_klaunch **launch);
+/* Why something is not supported, "<op>: no kernel <what>"; gives false. */
+bool um_kplan_refuse(const um_op *op, char *why, size_t why_size, const char *what);
 
 /* ---- the parts (walk.c) --------------------------------------------------------------------- */
 
@@ -104,14 +108,18 @@ typedef enum um_kstore {
     UM_KSTORE_ATOMIC, /* narrower, anywhere: bits of a word by atomics */
 } um_kstore;
 
-/* false: too large for 32-bit indices; why says so. */
+/* false: too large for 32-bit indices; why says so. Of one view, of all that an op has. */
 bool um_kwalk_fits(const um_view *view, char *why, size_t why_size);
+bool um_kop_fits(const um_op *op, char *why, size_t why_size);
 um_kwalk um_kwalk_make(int32_t count, const um_view *const *views, int32_t lead);
 /* One more axis, behind those that are there, with its stride in each view; lead ones come first.
  */
 void um_kwalk_add(um_kwalk *w, bool lead, int64_t size, const int64_t *stride);
 /* Views of one rank, whose axes stay as they are; the shape is the first one's. */
 um_kwalk um_kwalk_apart(int32_t count, const um_view *const *views);
+/* ... but one, which goes behind the others (below 0: counted from the end); the shape is the last
+ * view's. */
+um_kwalk um_kwalk_behind(int32_t count, const um_view *const *views, int32_t axis);
 um_kstore um_kwalk_store(const um_view *out);
 /* How many elements along an axis can be loaded at once: 4, where they lie next to each other and
  * each four at a multiple of 4 from where a parameter can begin; or 1. */
@@ -127,16 +135,25 @@ typedef struct um_kview {
     um_val base, stride[UM_KAXES];
 } um_kview;
 
-/* What declares a parameter also appends its argument to the launch. */
-um_val um_klaunch_scalar(um_kernel *k, um_klaunch *launch, const char *name, uint32_t value);
-/* Of f32, or f64 as two scalars. */
-um_val um_klaunch_real(um_kernel *k, um_klaunch *launch, const char *name, um_dtype dtype,
-                       double value);
-um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t index,
-                          int32_t access, um_kstore store);
+/* What declares a parameter also appends its argument to the launch. Names are printf's; of a value
+ * its low 32 bits count. */
+um_val um_klaunch_scalar(um_klaunch *launch, int64_t value, const char *name, ...) UM_PRINTF(3, 4);
+/* Of a dtype of 32 bits, or of 64 as two scalars. */
+um_val um_klaunch_real(um_klaunch *launch, um_dtype dtype, double value, const char *name);
+um_kview um_kview_declare(um_klaunch *launch, const um_kwalk *w, int32_t index, int32_t access,
+                          um_kstore store);
+um_kview um_kview_read(um_klaunch *launch, const um_kwalk *w, int32_t index);
+/* Of which an invocation writes whatever element. */
+um_kview um_kview_write(um_klaunch *launch, const um_kwalk *w, int32_t index);
+/* The walk's view 0, written; and one that is read through its parameter where both are the same
+ * view: one memory, one binding. */
+um_kview um_kview_output(um_klaunch *launch, const um_kwalk *w, um_kstore store);
+um_kview um_kview_input(um_klaunch *launch, const um_kwalk *w, int32_t index, const um_kview *out);
 /* The sizes of axes first + 1 .. end - 1. */
-void um_kwalk_sizes(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t first, int32_t end,
+void um_kwalk_sizes(um_klaunch *launch, const um_kwalk *w, int32_t first, int32_t end,
                     um_val *size);
+/* A variable that begins with the value. */
+um_mem um_kvar(um_kernel *k, um_val value, const char *name, ...) UM_PRINTF(3, 4);
 
 /* place[axis] of element e of the walk's axes first .. end - 1, row-major; size: their sizes, of
  * which the first is not looked at. */
@@ -145,12 +162,15 @@ void um_kwalk_places(um_kernel *k, um_val e, int32_t first, int32_t end, const u
 /* base + sum of place * stride over axes first .. end - 1. */
 um_val um_kview_index(um_kernel *k, const um_kview *v, um_val base, int32_t first, int32_t end,
                       const um_val *place);
+/* The same, from the view's own base, and the element there. */
+um_val um_kview_place(um_kernel *k, const um_kview *v, int32_t rank, const um_val *place);
+um_val um_kview_load_at(um_kernel *k, const um_kview *v, int32_t rank, const um_val *place);
 um_val um_kview_load(um_kernel *k, const um_kview *v, um_val index);
 void um_kview_store(um_kernel *k, const um_kview *v, um_val index, um_val value);
 
 /* Bytes of the plan's scratch memory as a parameter. */
-um_mem um_klaunch_scratch(um_kernel *k, um_klaunch *launch, const char *name, um_dtype dtype,
-                          uint64_t offset, uint64_t size_bytes);
+um_mem um_klaunch_scratch(um_klaunch *launch, const char *name, um_dtype dtype, uint64_t offset,
+                          uint64_t size_bytes);
 /* Element `index` of memory of u32 becomes 1 where the condition holds, in whatever work-group. */
 void um_kflag(um_kernel *k, um_mem mem, uint32_t index, um_val condition);
 
@@ -160,16 +180,28 @@ um_val um_klaunch_group_number(um_kernel *k);
 /* Work-groups, at most 65,535 a dimension; there may be more than count. */
 void um_klaunch_groups(um_klaunch *launch, int64_t count);
 
-/* An invocation for each element of an output, or for those of a 32-bit word: declare says how many
- * there are; what is appended between begin, which gives an element's row-major number, and end is
- * done for each. */
+/* A kernel with an invocation for each element of an output, the walk's view 0, or for those of a
+ * 32-bit word of it. */
 typedef struct um_keach {
-    um_val count, shift, per;
-    bool words;
+    um_kernel *k;
+    um_klaunch *launch;
+    um_kwalk walk;
+    um_kview view[UM_KVIEWS];               /* those that are declared */
+    um_val size[UM_KAXES], place[UM_KAXES]; /* place, number: of the element */
+    um_val number, count, shift, per;
+    um_kstore store;
 } um_keach;
-um_keach um_keach_declare(um_kernel *k, um_klaunch *launch, const um_view *out, um_kstore store);
-um_val um_keach_begin(um_kernel *k, const um_keach *each);
-void um_keach_end(um_kernel *k, const um_keach *each);
+/* Of walk: a new launch, with the sizes as scalars; and with view 0. */
+um_status um_keach_start(um_keach *each, um_kplan *plan, const char *name);
+um_status um_keach_create(um_keach *each, um_kplan *plan, const char *name);
+void um_keach_read(um_keach *each, int32_t view);
+/* What is appended between begin and finish is done for each element. */
+void um_keach_begin(um_keach *each);
+um_status um_keach_finish(um_keach *each);
+/* The element at its place, of a view; and as another dtype. store: as view 0's. */
+um_val um_keach_load(const um_keach *each, int32_t view);
+um_val um_keach_load_as(const um_keach *each, int32_t view, um_dtype dtype);
+void um_keach_store(const um_keach *each, um_val value);
 
 /* A value of at most 32 bits as the low bits of a u32, and back. */
 um_val um_kvalue_bits(um_kernel *k, um_val a);
@@ -196,9 +228,15 @@ um_val um_kvalue_min(um_kernel *k, um_val a, um_val b);
 
 /* ---- sums (product.c) ----------------------------------------------------------------------- */
 
-/* sum += x, and lost += what that lost; variables of one type. lost is 0 of integers. */
-void um_ksum_add(um_kernel *k, um_mem sum, um_mem lost, um_val x);
-um_val um_ksum_get(um_kernel *k, um_mem sum, um_mem lost);
+/* A sum in variables: of floats with what its additions lost, so that the error does not grow with
+ * their number; else, and where that is not wanted, lost is 0. */
+typedef struct um_ksum {
+    um_mem sum, lost;
+} um_ksum;
+/* Of as many lanes as the first value has, which counts. */
+um_ksum um_ksum_new(um_kernel *k, um_val first, const char *name, ...) UM_PRINTF(3, 4);
+void um_ksum_add(um_kernel *k, um_ksum s, um_val x);
+um_val um_ksum_get(um_kernel *k, um_ksum s);
 
 /* out[batch,row,column] = what `finish` makes of the sum over depth of a[batch,row,depth] times
  * b[batch,column,depth], in the dtype `compute`. The functions append to a kernel, of which there
@@ -213,7 +251,7 @@ typedef struct um_kproduct {
     void *ctx;
     /* The parameters of `parts` (UM_KPRODUCT_FACTORS, ...). in_fours: an invocation finishes 4
      * columns of a row, from a multiple of 4; else one. */
-    void (*declare)(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, bool in_fours);
+    void (*declare)(void *ctx, um_klaunch *launch, int32_t parts, bool in_fours);
     void (*begin)(void *ctx, um_kernel *k, um_val batch); /* what follows is of that entry */
     /* A factor, or lanes of them, in any dtype; 0 where `in` does not hold. Not called with a depth
      * of 0. */
@@ -244,16 +282,16 @@ typedef struct um_korder {
     int32_t words;
     int64_t limit; /* how many of each line are wanted; 0: all */
     void *ctx;
-    void (*declare)(void *ctx, um_kernel *k, um_klaunch *launch);
+    void (*declare)(void *ctx, um_klaunch *launch);
     /* Key e, which is number i of its line, is number `rank` of the line in order; equal keys stay
      * in theirs. NULL: the plan leaves them sorted in its scratch memory. */
     void (*put)(void *ctx, um_kernel *k, um_val e, um_val i, um_val rank);
 } um_korder;
 bool um_korder_fits(const um_op *op, int64_t count, char *why, size_t why_size);
-um_mem um_korder_declare(um_kernel *k, um_klaunch *launch, const um_korder *o);
+um_mem um_korder_declare(um_klaunch *launch, const um_korder *o);
 void um_korder_store(um_kernel *k, um_mem keys, int32_t words, um_val e, const um_val *key);
 /* What is sorted: key e's words, and then which of its line it was. */
-um_mem um_korder_declare_sorted(um_kernel *k, um_klaunch *launch, const um_korder *o);
+um_mem um_korder_declare_sorted(um_klaunch *launch, const um_korder *o);
 void um_korder_load(um_kernel *k, um_mem sorted, int32_t words, um_val e, um_val *record);
 /* How many of `count` < 2^(top + 1) sorted keys of one word, from number `first`, are less than
  * `key`, or the same. */
@@ -264,33 +302,23 @@ um_status um_korder_plan(const char *name, um_kplan *plan, const um_korder *o);
 
 /* ---- families ------------------------------------------------------------------------------- */
 
-bool um_kmap_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kmap_plan(const um_op *op, um_kplan *plan);
-bool um_kreduce_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kreduce_plan(const um_op *op, um_kplan *plan);
-bool um_kmatmul_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kmatmul_plan(const um_op *op, um_kplan *plan);
-bool um_kconv_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kconv_plan(const um_op *op, um_kplan *plan);
-bool um_kpool_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kpool_plan(const um_op *op, um_kplan *plan);
-bool um_kresize_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kresize_plan(const um_op *op, um_kplan *plan);
-bool um_knorm_supports(const um_op *op, char *why, size_t why_size);
-um_status um_knorm_plan(const um_op *op, um_kplan *plan);
-bool um_kattention_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kattention_plan(const um_op *op, um_kplan *plan);
-bool um_kquant_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kquant_plan(const um_op *op, um_kplan *plan);
-bool um_krandom_supports(const um_op *op, char *why, size_t why_size);
-um_status um_krandom_plan(const um_op *op, um_kplan *plan);
-bool um_kindex_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kindex_plan(const um_op *op, um_kplan *plan);
-bool um_knonzero_supports(const um_op *op, char *why, size_t why_size);
-um_status um_knonzero_plan(const um_op *op, um_kplan *plan);
-bool um_ksort_supports(const um_op *op, char *why, size_t why_size);
-um_status um_ksort_plan(const um_op *op, um_kplan *plan);
-bool um_kscan_supports(const um_op *op, char *why, size_t why_size);
-um_status um_kscan_plan(const um_op *op, um_kplan *plan);
+#define UM_KFAMILY(family)                                                                         \
+    bool um_k##family##_supports(const um_op *op, char *why, size_t why_size);                     \
+    um_status um_k##family##_plan(const um_op *op, um_kplan *plan);
+UM_KFAMILY(map)
+UM_KFAMILY(reduce)
+UM_KFAMILY(matmul)
+UM_KFAMILY(conv)
+UM_KFAMILY(pool)
+UM_KFAMILY(resize)
+UM_KFAMILY(norm)
+UM_KFAMILY(attention)
+UM_KFAMILY(quant)
+UM_KFAMILY(random)
+UM_KFAMILY(index)
+UM_KFAMILY(nonzero)
+UM_KFAMILY(sort)
+UM_KFAMILY(scan)
+#undef UM_KFAMILY
 
 #endif

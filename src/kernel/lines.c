@@ -3,8 +3,6 @@
  * they have is joined by halving in shared memory. */
 #include "kernel/lines.h"
 
-#include <stdio.h>
-
 enum { LANES_FROM = 32, GROUP_FROM = 512 };
 
 /* ---- layouts -------------------------------------------------------------------------------- */
@@ -67,7 +65,7 @@ static bool is_near(const um_kwalk *w)
     return (inner < 0 ? -inner : inner) <= (outer < 0 ? -outer : outer);
 }
 
-um_status um_klines_begin(um_klines *l, const char *name, um_klaunch *launch)
+um_status um_klines_begin(um_klines *l, um_kplan *plan, const char *name)
 {
     l->lines = product_of(&l->walk, 0, l->walk.lead);
     l->count = product_of(&l->walk, l->walk.lead, l->walk.rank);
@@ -75,14 +73,13 @@ um_status um_klines_begin(um_klines *l, const char *name, um_klaunch *launch)
     uint32_t each = UM_KGROUP / l->lanes;
     bool near = is_near(&l->walk);
     l->apart = near ? 1 : each;
-    l->launch = launch;
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
-                            &launch->kernel));
+    UM_TRY(um_kplan_launch(plan, name, UM_KGROUP, &l->launch));
+    um_klaunch *launch = l->launch;
     um_kernel *k = l->k = launch->kernel;
-    um_val lines = um_klaunch_scalar(k, launch, "all_lines", (uint32_t)l->lines);
-    um_val count = um_klaunch_scalar(k, launch, "count", (uint32_t)l->count);
-    um_kwalk_sizes(k, launch, &l->walk, 0, l->walk.lead, l->size);
-    um_kwalk_sizes(k, launch, &l->walk, l->walk.lead, l->walk.rank, l->size);
+    um_val lines = um_klaunch_scalar(launch, l->lines, "all_lines");
+    um_val count = um_klaunch_scalar(launch, l->count, "count");
+    um_kwalk_sizes(launch, &l->walk, 0, l->walk.lead, l->size);
+    um_kwalk_sizes(launch, &l->walk, l->walk.lead, l->walk.rank, l->size);
     um_klaunch_groups(launch, um_ceil_div(l->lines, each));
     l->local = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
     um_val by = um_k_u32(k, near ? l->lanes : each);
@@ -105,16 +102,17 @@ um_kwalk um_klines_lead(const um_klines *l)
 
 um_val um_klines_from(const um_klines *l, const um_kview *v)
 {
-    return um_kview_index(l->k, v, v->base, 0, l->walk.lead, l->place);
+    return um_kview_place(l->k, v, l->walk.lead, l->place);
 }
 
 um_mem um_klines_var(um_klines *l, double value)
 {
-    char name[32];
-    snprintf(name, sizeof name, "part%d", (int)l->names++);
-    um_mem var = um_k_var(l->k, name, l->compute, 1);
-    um_k_set(l->k, var, um_kvalue_number(l->k, l->compute, value));
-    return var;
+    return um_kvar(l->k, um_kvalue_number(l->k, l->compute, value), "part%d", (int)l->names++);
+}
+
+um_ksum um_klines_new_sum(um_klines *l)
+{
+    return um_ksum_new(l->k, um_kvalue_number(l->k, l->compute, 0), "sum%d", (int)l->names++);
 }
 
 void um_klines_each(um_klines *l)
@@ -156,28 +154,28 @@ static um_val first_lane(const um_klines *l)
     return um_k_sub(k, l->local, um_k_mul(k, l->lane, um_k_u32(k, l->apart)));
 }
 
-um_val um_klines_sum(um_klines *l, um_mem sum, um_mem lost)
+um_val um_klines_sum(um_klines *l, um_ksum s)
 {
     um_kernel *k = l->k;
-    if (l->lanes == 1) return um_ksum_get(k, sum, lost);
-    share(l, 0, sum);
-    share(l, 1, lost);
+    if (l->lanes == 1) return um_ksum_get(k, s);
+    share(l, 0, s.sum);
+    share(l, 1, s.lost);
     for (uint32_t half = l->lanes / 2; half > 0; half /= 2) {
         um_k_barrier(k);
         um_k_if(k, um_k_lt(k, l->lane, um_k_u32(k, half)));
         um_val other = lane_on(l, half);
-        um_ksum_add(k, sum, lost, um_k_load(k, l->room[0], other));
-        um_k_set(k, lost, um_k_add(k, um_k_get(k, lost), um_k_load(k, l->room[1], other)));
-        share(l, 0, sum);
-        share(l, 1, lost);
+        um_ksum_add(k, s, um_k_load(k, l->room[0], other));
+        um_k_set(k, s.lost, um_k_add(k, um_k_get(k, s.lost), um_k_load(k, l->room[1], other)));
+        share(l, 0, s.sum);
+        share(l, 1, s.lost);
         um_k_end(k);
     }
     um_k_barrier(k);
     um_val first = first_lane(l);
-    um_k_set(k, sum, um_k_load(k, l->room[0], first));
-    um_k_set(k, lost, um_k_load(k, l->room[1], first));
+    um_k_set(k, s.sum, um_k_load(k, l->room[0], first));
+    um_k_set(k, s.lost, um_k_load(k, l->room[1], first));
     um_k_barrier(k); /* before the next writes there */
-    return um_ksum_get(k, sum, lost);
+    return um_ksum_get(k, s);
 }
 
 um_val um_klines_max(um_klines *l, um_mem largest, bool with_nan)
@@ -202,11 +200,11 @@ um_val um_klines_max(um_klines *l, um_mem largest, bool with_nan)
 
 /* ---- numbers of lines ----------------------------------------------------------------------- */
 
-bool um_klayout_fits(const um_klayout *l, int32_t count, char *why, size_t why_size)
+bool um_klayout_fits(const um_op *op, const um_klayout *l, int32_t count, char *why,
+                     size_t why_size)
 {
-    if (l->lines * count <= UINT32_MAX) return true;
-    if (why_size > 0) snprintf(why, why_size, "no kernel for %lld lines", (long long)l->lines);
-    return false;
+    return l->lines * count <= UINT32_MAX ||
+           um_kplan_refuse(op, why, why_size, "for so many lines");
 }
 
 void um_kplan_numbers(um_kplan *plan, const um_klayout *l, um_dtype compute, int32_t count)
@@ -215,11 +213,11 @@ void um_kplan_numbers(um_kplan *plan, const um_klayout *l, um_dtype compute, int
     plan->scratch_bytes = UM_MAX((uint64_t)(l->lines * count) * size, UM_KFAULT_BYTES);
 }
 
-um_knumbers um_knumbers_declare(um_kernel *k, um_klaunch *launch, const um_kplan *plan,
-                                const um_klayout *l, um_dtype compute)
+um_knumbers um_knumbers_declare(um_klaunch *launch, const um_kplan *plan, const um_klayout *l,
+                                um_dtype compute)
 {
-    um_knumbers n = {um_klaunch_scratch(k, launch, "numbers", compute, 0, plan->scratch_bytes), 0};
-    n.lines = um_klaunch_scalar(k, launch, "lines", (uint32_t)l->lines);
+    um_knumbers n = {um_klaunch_scratch(launch, "numbers", compute, 0, plan->scratch_bytes), 0};
+    n.lines = um_klaunch_scalar(launch, l->lines, "lines");
     return n;
 }
 
@@ -238,13 +236,10 @@ void um_knumbers_store(um_kernel *k, const um_knumbers *n, uint32_t which, um_va
     um_k_store(k, n->mem, index_of(k, n, which, line), x);
 }
 
-um_kview um_knumber_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t index)
+um_kview um_knumber_declare(um_klaunch *launch, const um_kwalk *w, int32_t index)
 {
-    um_kview v = {.base = um_k_u32(k, 0)};
-    char name[32];
-    for (int32_t axis = 0; axis < w->rank; axis++) {
-        snprintf(name, sizeof name, "line_stride%d", (int)axis);
-        v.stride[axis] = um_klaunch_scalar(k, launch, name, (uint32_t)w->stride[index][axis]);
-    }
+    um_kview v = {.base = um_k_u32(launch->kernel, 0)};
+    for (int32_t axis = 0; axis < w->rank; axis++)
+        v.stride[axis] = um_klaunch_scalar(launch, w->stride[index][axis], "line_stride%d", axis);
     return v;
 }

@@ -46,20 +46,21 @@ typedef struct um_klines {
     int32_t names;
 } um_klines;
 
-/* Of walk, compute: creates the kernel; views are declared by whoever has them. */
-um_status um_klines_begin(um_klines *l, const char *name, um_klaunch *launch);
+/* Of walk, compute: a new launch; views are declared by whoever has them. */
+um_status um_klines_begin(um_klines *l, um_kplan *plan, const char *name);
 /* Where the line begins in a view, also in one of the leading axes alone (um_klines_lead). */
 um_kwalk um_klines_lead(const um_klines *l);
 um_val um_klines_from(const um_klines *l, const um_kview *v);
-/* A variable of compute with a new name. */
+/* A variable of compute, and a sum, with a new name. */
 um_mem um_klines_var(um_klines *l, double value);
+um_ksum um_klines_new_sum(um_klines *l);
 /* Begins a loop over this invocation's elements, which um_k_end ends. */
 void um_klines_each(um_klines *l);
 /* The loop's element, in compute; from: of um_klines_from. */
 um_val um_klines_load(const um_klines *l, const um_kview *v, um_val from);
 /* What the line's invocations have together, in each of them: of a sum, and of the largest. The
  * flow is that of the whole work-group. */
-um_val um_klines_sum(um_klines *l, um_mem sum, um_mem lost);
+um_val um_klines_sum(um_klines *l, um_ksum sum);
 um_val um_klines_max(um_klines *l, um_mem largest, bool with_nan);
 /* Begins an if of one invocation for each line. */
 void um_klines_once(const um_klines *l);
@@ -70,14 +71,15 @@ typedef struct um_knumbers {
     um_val lines;
 } um_knumbers;
 /* false: too many of them for 32-bit indices; why says so. */
-bool um_klayout_fits(const um_klayout *l, int32_t count, char *why, size_t why_size);
+bool um_klayout_fits(const um_op *op, const um_klayout *l, int32_t count, char *why,
+                     size_t why_size);
 void um_kplan_numbers(um_kplan *plan, const um_klayout *l, um_dtype compute, int32_t count);
-um_knumbers um_knumbers_declare(um_kernel *k, um_klaunch *launch, const um_kplan *plan,
-                                const um_klayout *l, um_dtype compute);
+um_knumbers um_knumbers_declare(um_klaunch *launch, const um_kplan *plan, const um_klayout *l,
+                                um_dtype compute);
 um_val um_knumbers_load(um_kernel *k, const um_knumbers *n, uint32_t which, um_val line);
 void um_knumbers_store(um_kernel *k, const um_knumbers *n, uint32_t which, um_val line, um_val x);
 /* The number's strides, as a view. */
-um_kview um_knumber_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t index);
+um_kview um_knumber_declare(um_klaunch *launch, const um_kwalk *w, int32_t index);
 
 /* ---- families ------------------------------------------------------------------------------- */
 

@@ -3,22 +3,17 @@
  * makes one element, or those of a 32-bit word. */
 #include "op/move.h"
 
+#include "ir/math.h"
 #include "kernel/library.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { WORDS = 10 };
 
 typedef struct map {
     const um_op *op;
     um_kernel *k;
-    um_klaunch *launch;
-    um_kwalk walk; /* view 0 is the output */
-    um_kview out, in[UM_MAP_MAX_INPUTS];
-    const um_map_program *program; /* NULL: copy, fill, arange, linspace */
-    um_keach each;
-    um_val size[UM_MAX_RANK];
+    um_keach each;      /* its views: the output, the inputs */
     um_val word[WORDS]; /* scalars of fill, arange and linspace */
 } map;
 
@@ -32,17 +27,9 @@ static um_map_program program_of(const um_op *op)
     return p;
 }
 
-static bool is_move(um_op_id id)
-{
-    return id == UM_OP_COPY || id == UM_OP_FILL || id == UM_OP_ARANGE || id == UM_OP_LINSPACE;
-}
-
 bool um_kmap_supports(const um_op *op, char *why, size_t why_size)
 {
-    if (!um_kwalk_fits(&op->out[0], why, why_size)) return false;
-    for (int32_t i = 0; i < op->in_count; i++)
-        if (!um_kwalk_fits(&op->in[i], why, why_size)) return false;
-    return true;
+    return um_kop_fits(op, why, why_size);
 }
 
 /* ---- a program ------------------------------------------------------------------------------ */
@@ -116,13 +103,6 @@ static uint64_t split_double(double x)
     return bits;
 }
 
-static uint64_t double_bits(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* A line of floats: what start and step are too small by is `scale`, a power of two. */
 typedef struct line {
     double start, step, scale;
@@ -168,8 +148,8 @@ static int32_t move_words(const um_op *op, uint64_t word[WORDS / 2])
         return 4;
     }
     line l = line_of(op);
-    word[0] = dtype == UM_F64 ? double_bits(l.start) : split_double(l.start);
-    word[1] = dtype == UM_F64 ? double_bits(l.step) : split_double(l.step);
+    word[0] = dtype == UM_F64 ? float_bits(op, l.start) : split_double(l.start);
+    word[1] = dtype == UM_F64 ? float_bits(op, l.step) : split_double(l.step);
     if (op->id == UM_OP_ARANGE) return 4;
     word[2] = float_bits(op, op->attrs.linspace.start);
     word[3] = float_bits(op, op->attrs.linspace.stop);
@@ -184,10 +164,8 @@ static void add_product(um_kernel *k, um_val sum[2], um_val a, const um_val b[2]
 {
     um_val p = um_k_mul(k, a, b[0]), low = um_k_fma(k, a, b[0], um_k_neg(k, p));
     low = um_k_fma(k, a, b[1], low);
-    um_val s = um_k_add(k, sum[0], p), part = um_k_sub(k, s, sum[0]);
-    um_val lost = um_k_sub(k, sum[0], um_k_sub(k, s, part));
-    lost = um_k_add(k, lost, um_k_sub(k, p, part));
-    sum[0] = s;
+    um_val lost;
+    sum[0] = um_k_sum(k, sum[0], p, &lost);
     sum[1] = um_k_add(k, sum[1], um_k_add(k, lost, low));
 }
 
@@ -252,75 +230,36 @@ static um_val copy(const map *m, um_val x)
 
 /* ---- the kernel ----------------------------------------------------------------------------- */
 
-/* An input that lies on the output is read through the output's parameter: one memory, one binding.
- */
-static bool lies_on_output(const um_op *op, int32_t i)
+static um_val element(const map *m)
 {
-    return um_views_identical(&op->in[i], &op->out[0]);
-}
-
-static void declare(map *m)
-{
-    const um_op *op = m->op;
-    um_kstore store = um_kwalk_store(&op->out[0]);
-    uint64_t word[WORDS / 2] = {0};
-    int32_t access = UM_K_WRITE;
-    for (int32_t i = 0; i < op->in_count; i++)
-        if (lies_on_output(op, i)) access = UM_K_READ_WRITE;
-    m->each = um_keach_declare(m->k, m->launch, &op->out[0], store);
-    um_kwalk_sizes(m->k, m->launch, &m->walk, 0, m->walk.rank, m->size);
-    m->out = um_kview_declare(m->k, m->launch, &m->walk, 0, access, store);
-    for (int32_t i = 0; i < op->in_count; i++) {
-        m->in[i] = m->out;
-        m->in[i].dtype = op->in[i].dtype;
-        if (!lies_on_output(op, i))
-            m->in[i] =
-                um_kview_declare(m->k, m->launch, &m->walk, i + 1, UM_K_READ, UM_KSTORE_PLAIN);
-    }
-    int32_t words = move_words(op, word);
-    for (int32_t i = 0; i < words; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "word%d", (int)i);
-        m->word[i] =
-            um_klaunch_scalar(m->k, m->launch, name, (uint32_t)(word[i / 2] >> 32 * (i % 2)));
-    }
-}
-
-static void make_element(const map *m, um_val e)
-{
-    um_val place[UM_MAX_RANK] = {0}, in[UM_MAP_MAX_INPUTS], value;
-    int32_t rank = m->walk.rank;
-    um_kwalk_places(m->k, e, 0, rank, m->size, place);
-    um_val to = um_kview_index(m->k, &m->out, m->out.base, 0, rank, place);
-    for (int32_t i = 0; i < m->op->in_count; i++) {
-        um_val at = um_kview_index(m->k, &m->in[i], m->in[i].base, 0, rank, place);
-        in[i] = um_kview_load(m->k, &m->in[i], at);
-    }
+    um_val in[UM_MAP_MAX_INPUTS], e = m->each.number;
+    um_dtype dtype = m->op->out[0].dtype;
+    for (int32_t i = 0; i < m->op->in_count; i++) in[i] = um_keach_load(&m->each, i + 1);
+    um_map_program program;
     switch (m->op->id) {
-    case UM_OP_COPY: value = copy(m, in[0]); break;
-    case UM_OP_FILL: value = from_words(m->k, m->op->out[0].dtype, m->word[0], m->word[1]); break;
-    case UM_OP_ARANGE: value = um_kvalue_as(m->k, m->op->out[0].dtype, arange(m, e)); break;
-    case UM_OP_LINSPACE: value = linspace(m, e); break;
-    default:
-        value = um_kprogram_run(m->k, m->program, m->op->in_count, in);
-        value = um_kvalue_as(m->k, m->op->out[0].dtype, value);
+    case UM_OP_COPY: return copy(m, in[0]);
+    case UM_OP_FILL: return from_words(m->k, dtype, m->word[0], m->word[1]);
+    case UM_OP_ARANGE: return arange(m, e);
+    case UM_OP_LINSPACE: return linspace(m, e);
+    default: program = program_of(m->op);
     }
-    um_kview_store(m->k, &m->out, to, value);
+    return um_kprogram_run(m->k, &program, m->op->in_count, in);
 }
 
 um_status um_kmap_plan(const um_op *op, um_kplan *plan)
 {
     const um_view *views[UM_KVIEWS] = {&op->out[0]};
-    um_map_program program;
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
+    uint64_t word[WORDS / 2] = {0};
     for (int32_t i = 0; i < op->in_count; i++) views[i + 1] = &op->in[i];
-    map m = {.op = op, .launch = launch, .walk = um_kwalk_make(op->in_count + 1, views, 0)};
-    if (!is_move(op->id)) program = program_of(op), m.program = &program;
-    UM_TRY(um_kernel_create(
-        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
-    m.k = launch->kernel;
-    declare(&m);
-    make_element(&m, um_keach_begin(m.k, &m.each));
-    um_keach_end(m.k, &m.each);
-    return um_kernel_finish(m.k);
+    map m = {.op = op, .each.walk = um_kwalk_make(op->in_count + 1, views, 0)};
+    UM_TRY(um_keach_create(&m.each, plan, um_op_name(op->id)));
+    m.k = m.each.k;
+    for (int32_t i = 0; i < op->in_count; i++) um_keach_read(&m.each, i + 1);
+    int32_t words = move_words(op, word);
+    for (int32_t i = 0; i < words; i++)
+        m.word[i] = um_klaunch_scalar(m.each.launch, (int64_t)(word[i / 2] >> 32 * (i % 2)),
+                                      "word%d", (int)i);
+    um_keach_begin(&m.each);
+    um_keach_store(&m.each, element(&m));
+    return um_keach_finish(&m.each);
 }

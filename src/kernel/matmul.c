@@ -2,8 +2,6 @@
  * residual). How products are summed: product.c. */
 #include "kernel/library.h"
 
-#include <stdio.h>
-
 /* Input i is A + i. ADDED: c, bias, residual; from RIDING on, what a program reads. */
 enum { OUT, A, B, ADDED, RIDING = ADDED + 3, VIEWS = 1 + UM_OP_MAX_INPUTS };
 
@@ -74,32 +72,12 @@ static matmul matmul_of(const um_op *op)
 bool um_kmatmul_supports(const um_op *op, char *why, size_t why_size)
 {
     matmul m = matmul_of(op);
-    for (int32_t v = 0; v < m.walk.view_count; v++)
-        if (!um_kwalk_fits(m.walk.view[v], why, why_size)) return false;
+    if (!um_kop_fits(op, why, why_size)) return false;
     if ((m.walk.view_count + 1) * (m.walk.rank + 1) + 12 <= UM_K_MAX_SCALARS) return true;
-    if (why_size > 0) snprintf(why, why_size, "matmul: no kernel for so many axes of the batch");
-    return false;
+    return um_kplan_refuse(op, why, why_size, "for so many axes of the batch");
 }
 
 /* ---- parameters ----------------------------------------------------------------------------- */
-
-/* alpha, beta and scale. */
-static um_val declare_number(um_kernel *k, um_klaunch *launch, um_dtype dtype, const char *name,
-                             double value)
-{
-    uint64_t bits = 0;
-    char text[32];
-    int64_t integer = dtype == UM_I32 ? (int64_t)value : 0;
-    if (dtype == UM_I32)
-        bits = (uint64_t)integer;
-    else
-        um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    um_val low = um_klaunch_scalar(k, launch, name, (uint32_t)bits);
-    if (um_dtype_bits(dtype) == 32) return um_k_bitcast(k, dtype, 1, low);
-    snprintf(text, sizeof text, "%s_high", name);
-    um_val high = um_klaunch_scalar(k, launch, text, (uint32_t)(bits >> 32));
-    return um_k_bitcast(k, dtype, 1, um_k_vector(k, 2, (um_val[]){low, high}));
-}
 
 /* What an invocation of a tile writes, elements of a row from a multiple of 4, are whole words. */
 static um_kstore store_of(const um_view *out, bool in_fours)
@@ -114,35 +92,24 @@ static um_kstore store_of(const um_view *out, bool in_fours)
     return whole ? UM_KSTORE_WORDS : UM_KSTORE_ATOMIC;
 }
 
-static void declare(void *ctx, um_kernel *k, um_klaunch *launch, int32_t parts, bool in_fours)
+static void declare(void *ctx, um_klaunch *launch, int32_t parts, bool in_fours)
 {
     matmul *m = ctx;
-    const um_op *op = m->op;
-    int32_t access = UM_K_WRITE;
-    um_kstore store = store_of(&op->out[0], in_fours);
-    bool lies_on_out[VIEWS] = {false};
-    for (int32_t v = ADDED; v < VIEWS; v++) {
-        lies_on_out[v] = m->has[v] && um_views_identical(view_of(op, v), &op->out[0]);
-        if (lies_on_out[v]) access = UM_K_READ_WRITE;
-    }
-    um_kwalk_sizes(k, launch, &m->walk, 0, m->axes, m->size);
+    double alpha = m->op->attrs.matmul.alpha, beta = m->op->attrs.matmul.beta;
+    double scale = m->op->attrs.matmul.scale;
+    um_kwalk_sizes(launch, &m->walk, 0, m->axes, m->size);
     for (int32_t v = 0; v < VIEWS; v++) {
         int32_t part = v == A || v == B ? UM_KPRODUCT_FACTORS : UM_KPRODUCT_RESULT;
         m->view[v].mem = 0;
         if (!m->has[v] || !(parts & part)) continue;
-        m->view[v] = m->view[OUT];
-        m->view[v].dtype = view_of(op, v)->dtype;
-        if (!lies_on_out[v])
-            m->view[v] =
-                um_kview_declare(k, launch, &m->walk, m->at[v], v == OUT ? access : UM_K_READ,
-                                 v == OUT ? store : UM_KSTORE_PLAIN);
+        m->view[v] = v == OUT
+                         ? um_kview_output(launch, &m->walk, store_of(&m->op->out[0], in_fours))
+                     : v < ADDED ? um_kview_read(launch, &m->walk, m->at[v])
+                                 : um_kview_input(launch, &m->walk, m->at[v], &m->view[OUT]);
     }
-    double scale = op->attrs.matmul.scale;
-    if (m->has[A] && op->attrs.matmul.alpha != 1)
-        m->alpha = declare_number(k, launch, m->compute, "alpha", op->attrs.matmul.alpha);
-    if (m->has[ADDED] && op->attrs.matmul.beta != 1)
-        m->beta = declare_number(k, launch, m->compute, "beta", op->attrs.matmul.beta);
-    if (scale != 0 && scale != 1) m->scale = declare_number(k, launch, m->compute, "scale", scale);
+    if (m->has[A] && alpha != 1) m->alpha = um_klaunch_real(launch, m->compute, alpha, "alpha");
+    if (m->has[ADDED] && beta != 1) m->beta = um_klaunch_real(launch, m->compute, beta, "beta");
+    if (scale != 0 && scale != 1) m->scale = um_klaunch_real(launch, m->compute, scale, "scale");
 }
 
 /* ---- elements ------------------------------------------------------------------------------- */
@@ -153,8 +120,7 @@ static void begin(void *ctx, um_kernel *k, um_val batch)
     um_val place[UM_MAX_RANK] = {0};
     um_kwalk_places(k, batch, 0, m->axes, m->size, place);
     for (int32_t v = 0; v < VIEWS; v++)
-        if (m->view[v].mem)
-            m->base[v] = um_kview_index(k, &m->view[v], m->view[v].base, 0, m->axes, place);
+        if (m->view[v].mem) m->base[v] = um_kview_place(k, &m->view[v], m->axes, place);
 }
 
 static um_val index_of(const matmul *m, um_kernel *k, int32_t v, um_val row, um_val column)

@@ -2,8 +2,6 @@
  * counts up; then each block writes its rows, and what is left becomes -1. */
 #include "kernel/library.h"
 
-#include <stdio.h>
-
 enum { CHUNKS = 8, BLOCK = CHUNKS * UM_KGROUP };
 
 typedef struct nonzero {
@@ -20,20 +18,21 @@ typedef struct nonzero {
 
 bool um_knonzero_supports(const um_op *op, char *why, size_t why_size)
 {
-    for (int32_t i = 0; i < op->out_count; i++)
-        if (!um_kwalk_fits(&op->out[i], why, why_size)) return false;
-    return um_kwalk_fits(&op->in[0], why, why_size);
+    return um_kop_fits(op, why, why_size);
+}
+
+static void declare_starts(nonzero *z)
+{
+    uint64_t bytes = (uint64_t)(z->blocks + 1) * 4;
+    z->k = z->launch->kernel;
+    z->block_count = um_klaunch_scalar(z->launch, z->blocks, "blocks");
+    z->starts = um_klaunch_scratch(z->launch, "starts", UM_U32, UM_KFAULT_BYTES, bytes);
 }
 
 static um_status begin_kernel(nonzero *z, const char *name)
 {
-    z->launch = &z->plan->launch[z->plan->launch_count++];
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
-                            &z->launch->kernel));
-    um_kernel *k = z->k = z->launch->kernel;
-    z->block_count = um_klaunch_scalar(k, z->launch, "blocks", (uint32_t)z->blocks);
-    z->starts = um_klaunch_scratch(k, z->launch, "starts", UM_U32, UM_KFAULT_BYTES,
-                                   (uint64_t)(z->blocks + 1) * 4);
+    UM_TRY(um_kplan_launch(z->plan, name, UM_KGROUP, &z->launch));
+    declare_starts(z);
     return UM_OK;
 }
 
@@ -41,9 +40,9 @@ static void declare_x(nonzero *z)
 {
     const um_view *x = &z->op->in[0];
     um_kwalk w = um_kwalk_apart(1, &x);
-    z->count = um_klaunch_scalar(z->k, z->launch, "count", (uint32_t)um_view_count(x));
-    um_kwalk_sizes(z->k, z->launch, &w, 0, w.rank, z->size);
-    z->x = um_kview_declare(z->k, z->launch, &w, 0, UM_K_READ, UM_KSTORE_PLAIN);
+    z->count = um_klaunch_scalar(z->launch, um_view_count(x), "count");
+    um_kwalk_sizes(z->launch, &w, 0, w.rank, z->size);
+    z->x = um_kview_read(z->launch, &w, 0);
 }
 
 /* By its bits: both zeros of floats are 0, and nothing small is. */
@@ -67,12 +66,11 @@ static um_val is_nonzero(um_kernel *k, um_val x)
 static um_val counts_at(nonzero *z, um_val e)
 {
     um_kernel *k = z->k;
-    um_mem var = um_k_var(k, "is_one", UM_U32, 1);
-    um_k_set(k, var, um_k_u32(k, 0));
+    um_mem var = um_kvar(k, um_k_u32(k, 0), "is_one");
     um_k_if(k, um_k_lt(k, e, z->count));
     um_kwalk_places(k, e, 0, z->op->in[0].rank, z->size, z->place);
-    um_val at = um_kview_index(k, &z->x, z->x.base, 0, z->op->in[0].rank, z->place);
-    um_k_set(k, var, um_k_convert(k, UM_U32, is_nonzero(k, um_kview_load(k, &z->x, at))));
+    um_val x = um_kview_load_at(k, &z->x, z->op->in[0].rank, z->place);
+    um_k_set(k, var, um_k_convert(k, UM_U32, is_nonzero(k, x)));
     um_k_end(k);
     return um_k_get(k, var);
 }
@@ -98,8 +96,7 @@ static um_status plan_counts(nonzero *z)
     declare_x(z);
     um_klaunch_groups(z->launch, z->blocks);
     um_val block = um_klaunch_group_number(k);
-    um_mem found = um_k_var(k, "found", UM_U32, 1);
-    um_k_set(k, found, um_k_u32(k, 0));
+    um_mem found = um_kvar(k, um_k_u32(k, 0), "found");
     um_k_if(k, um_k_lt(k, block, z->block_count));
     um_val one = counts_at(z, each_chunk(z, block));
     um_k_set(k, found, um_k_add(k, um_k_get(k, found), one));
@@ -121,18 +118,17 @@ static um_status plan_starts(nonzero *z)
     if (z->op->out_count > 1) {
         const um_view *out = &z->op->out[1];
         um_kwalk w = um_kwalk_apart(1, &out);
-        total = um_kview_declare(k, z->launch, &w, 0, UM_K_WRITE, UM_KSTORE_PLAIN);
+        total = um_kview_write(z->launch, &w, 0);
     }
     um_klaunch_groups(z->launch, 1);
-    um_mem sum = um_k_var(k, "sum", UM_U32, 1), own = um_k_var(k, "own", UM_U32, 1);
     um_val zero = um_k_u32(k, 0);
-    um_k_set(k, sum, zero);
+    um_mem sum = um_kvar(k, zero, "sum");
     um_val first = um_k_for(k, zero, z->block_count, um_k_u32(k, UM_KGROUP));
     um_val b = um_k_add(k, first, um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0));
     um_val in = um_k_lt(k, b, z->block_count);
-    um_k_set(k, own, um_k_load_if(k, z->starts, b, in, zero));
-    um_val before = um_k_group_scan(k, UM_K_ADD, true, um_k_get(k, own));
-    um_val all = um_k_group_reduce(k, UM_K_ADD, um_k_get(k, own));
+    um_val own = um_k_load_if(k, z->starts, b, in, zero);
+    um_val before = um_k_group_scan(k, UM_K_ADD, true, own);
+    um_val all = um_k_group_reduce(k, UM_K_ADD, own);
     um_k_store_if(k, z->starts, b, um_k_add(k, um_k_get(k, sum), before), in);
     um_k_set(k, sum, um_k_add(k, um_k_get(k, sum), all));
     um_k_end(k);
@@ -150,7 +146,7 @@ static um_kview declare_rows(nonzero *z)
     um_kwalk w = {.view_count = 2, .rank = 2};
     w.view[1] = &z->op->out[0];
     memcpy(w.stride[1], z->op->out[0].stride, sizeof w.stride[1]);
-    return um_kview_declare(z->k, z->launch, &w, 1, UM_K_WRITE, UM_KSTORE_PLAIN);
+    return um_kview_write(z->launch, &w, 1);
 }
 
 static um_status plan_rows(nonzero *z)
@@ -159,7 +155,7 @@ static um_status plan_rows(nonzero *z)
     um_kernel *k = z->k;
     declare_x(z);
     um_kview out = declare_rows(z);
-    um_val rows = um_klaunch_scalar(k, z->launch, "rows", (uint32_t)z->op->out[0].shape[0]);
+    um_val rows = um_klaunch_scalar(z->launch, z->op->out[0].shape[0], "rows");
     um_klaunch_groups(z->launch, z->blocks);
     um_val block = um_klaunch_group_number(k);
     um_mem next = um_k_var(k, "next", UM_U32, 1);
@@ -174,8 +170,7 @@ static um_status plan_rows(nonzero *z)
     um_kwalk_places(k, e, 0, z->op->in[0].rank, z->size, place);
     for (int32_t d = 0; d < z->op->in[0].rank; d++) {
         um_val at[2] = {row, um_k_u32(k, (uint32_t)d)};
-        um_val to = um_kview_index(k, &out, out.base, 0, 2, at);
-        um_kview_store(k, &out, to, um_k_convert(k, UM_I64, place[d]));
+        um_kview_store(k, &out, um_kview_place(k, &out, 2, at), um_k_convert(k, UM_I64, place[d]));
     }
     um_k_end(k);
     um_k_set(k, next, um_k_add(k, um_k_get(k, next), all));
@@ -187,19 +182,17 @@ static um_status plan_rows(nonzero *z)
 static um_status plan_rest(nonzero *z)
 {
     const um_view *rows = &z->op->out[0];
-    UM_TRY(begin_kernel(z, "nonzero_rest"));
-    um_kernel *k = z->k;
-    um_keach each = um_keach_declare(k, z->launch, rows, UM_KSTORE_PLAIN);
-    um_kview out = declare_rows(z);
+    um_keach each = {.walk = um_kwalk_apart(1, &rows)};
+    UM_TRY(um_keach_create(&each, z->plan, "nonzero_rest"));
+    um_kernel *k = each.k;
+    z->launch = each.launch;
+    declare_starts(z);
     um_val total = um_k_load(k, z->starts, z->block_count);
-    um_val e = um_keach_begin(k, &each), rank = um_k_u32(k, (uint32_t)rows->shape[1]);
-    um_val at[2] = {um_k_div(k, e, rank), um_k_rem(k, e, rank)};
-    um_k_if(k, um_k_ge(k, at[0], total));
-    um_val to = um_kview_index(k, &out, out.base, 0, 2, at);
-    um_kview_store(k, &out, to, um_k_const(k, UM_I64, UINT64_MAX));
+    um_keach_begin(&each);
+    um_k_if(k, um_k_ge(k, each.place[0], total));
+    um_keach_store(&each, um_k_const(k, UM_I64, UINT64_MAX));
     um_k_end(k);
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
+    return um_keach_finish(&each);
 }
 
 um_status um_knonzero_plan(const um_op *op, um_kplan *plan)

@@ -135,11 +135,11 @@ static um_val largest_of(um_klines *l, const um_kview *x, um_val from)
 static um_val mean_of(um_klines *l, const um_kview *x, um_val from, um_val scale, um_val count)
 {
     um_kernel *k = l->k;
-    um_mem sum = um_klines_var(l, 0), lost = um_klines_var(l, 0);
+    um_ksum sum = um_klines_new_sum(l);
     um_klines_each(l);
-    um_ksum_add(k, sum, lost, um_k_mul(k, um_klines_load(l, x, from), scale));
+    um_ksum_add(k, sum, um_k_mul(k, um_klines_load(l, x, from), scale));
     um_k_end(k);
-    return um_k_div(k, um_klines_sum(l, sum, lost), count);
+    return um_k_div(k, um_klines_sum(l, sum), count);
 }
 
 static line measure(const norm *n, um_klines *l, const um_kview *x, um_val count, um_val eps_root)
@@ -150,17 +150,16 @@ static line measure(const norm *n, um_klines *l, const um_kview *x, um_val count
     line s = {.hi = zero, .lo = zero};
     s.scale = scale_for(k, um_k_select(k, um_k_gt(k, top, eps_root), top, eps_root));
     if (n->centred) s.hi = mean_of(l, x, from, s.scale, count);
-    um_mem sum = um_klines_var(l, 0), lost = um_klines_var(l, 0);
-    um_mem squares = um_klines_var(l, 0), squares_lost = um_klines_var(l, 0);
+    um_ksum sum = um_klines_new_sum(l), squares = um_klines_new_sum(l);
     um_klines_each(l);
     um_val d = um_k_mul(k, um_klines_load(l, x, from), s.scale);
     if (n->centred) d = um_k_sub(k, d, s.hi);
-    if (n->centred) um_ksum_add(k, sum, lost, d);
-    um_ksum_add(k, squares, squares_lost, um_k_mul(k, d, d));
+    if (n->centred) um_ksum_add(k, sum, d);
+    um_ksum_add(k, squares, um_k_mul(k, d, d));
     um_k_end(k);
-    s.var = um_k_div(k, um_klines_sum(l, squares, squares_lost), count);
+    s.var = um_k_div(k, um_klines_sum(l, squares), count);
     if (n->centred) {
-        s.lo = um_k_div(k, um_klines_sum(l, sum, lost), count);
+        s.lo = um_k_div(k, um_klines_sum(l, sum), count);
         s.var = um_k_sub(k, s.var, um_k_mul(k, s.lo, s.lo));
         s.var = um_k_select(k, um_k_lt(k, s.var, zero), zero, s.var);
     }
@@ -220,19 +219,18 @@ static void sum_gradients(const norm *n, um_klines *l, const um_kview *v, const 
                           um_val *product)
 {
     um_kernel *k = l->k;
-    um_mem sum = um_klines_var(l, 0), lost = um_klines_var(l, 0);
-    um_mem products = um_klines_var(l, 0), products_lost = um_klines_var(l, 0);
+    um_ksum sum = um_klines_new_sum(l), products = um_klines_new_sum(l);
     um_val x_from = um_klines_from(l, &v[V_X]), dy_from = um_klines_from(l, &v[V_DY]);
     um_val w_from = n->w ? um_klines_from(l, &v[V_W]) : 0;
     um_klines_each(l);
     um_val normal = normal_of(k, s, um_klines_load(l, &v[V_X], x_from));
     um_val dy = um_klines_load(l, &v[V_DY], dy_from);
     if (n->w) dy = um_k_mul(k, dy, um_klines_load(l, &v[V_W], w_from));
-    if (n->centred) um_ksum_add(k, sum, lost, dy);
-    um_ksum_add(k, products, products_lost, um_k_mul(k, dy, normal));
+    if (n->centred) um_ksum_add(k, sum, dy);
+    um_ksum_add(k, products, um_k_mul(k, dy, normal));
     um_k_end(k);
-    *g = n->centred ? um_klines_sum(l, sum, lost) : um_kvalue_number(k, l->compute, 0);
-    *product = um_klines_sum(l, products, products_lost);
+    *g = n->centred ? um_klines_sum(l, sum) : um_kvalue_number(k, l->compute, 0);
+    *product = um_klines_sum(l, products);
 }
 
 static void store_at(um_klines *l, const um_kview *v, um_val value)
@@ -258,8 +256,8 @@ static void store_outputs(const norm *n, um_klines *l, const um_kview *v, const 
     if (output(n, 2)) store_at(l, &v[V_INVERSE], um_k_mul(k, s->inverse, s->scale));
     if (!output(n, 4)) return;
     double keep = n->op->attrs.norm.momentum;
-    um_val old = um_klaunch_real(k, l->launch, "keep", l->compute, keep);
-    um_val rest = um_klaunch_real(k, l->launch, "rest", l->compute, 1 - keep);
+    um_val old = um_klaunch_real(l->launch, l->compute, keep, "keep");
+    um_val rest = um_klaunch_real(l->launch, l->compute, 1 - keep, "rest");
     um_val var = um_k_div(k, um_k_div(k, s->var, s->scale), s->scale);
     store_running(l, &v[V_OLD_MEAN], &v[V_NEW_MEAN], old, rest, mean);
     store_running(l, &v[V_OLD_VAR], &v[V_NEW_VAR], old, rest, var);
@@ -267,7 +265,6 @@ static void store_outputs(const norm *n, um_klines *l, const um_kview *v, const 
 
 static void declare_views(const norm *n, um_klines *l, um_kview *v)
 {
-    um_kernel *k = l->k;
     um_kwalk lead = um_klines_lead(l);
     bool running = output(n, 4) != NULL;
     const bool has[V_COUNT] = {!n->given || (n->backward && n->op->out_count > 1),
@@ -282,8 +279,7 @@ static void declare_views(const norm *n, um_klines *l, um_kview *v)
     for (int32_t i = 0; i < V_COUNT; i++) {
         bool of_line = i >= V_MEAN, out = i == V_MEAN || i == V_INVERSE || i >= V_NEW_MEAN;
         if (has[i])
-            v[i] = um_kview_declare(k, l->launch, of_line ? &lead : &l->walk, i,
-                                    out ? UM_K_WRITE : UM_K_READ, UM_KSTORE_PLAIN);
+            v[i] = (out ? um_kview_write : um_kview_read)(l->launch, of_line ? &lead : &l->walk, i);
     }
 }
 
@@ -302,14 +298,14 @@ static um_status plan_lines(const norm *n)
                                part_of(output(n, 4), n->x, UM_KLIKE_LINE)};
     um_klines l = {.walk = um_klayout_walk(&n->layout, UM_KLEAD_LINE, V_COUNT, parts),
                    .compute = n->compute};
-    um_klaunch *launch = &n->plan->launch[n->plan->launch_count++];
-    UM_TRY(um_klines_begin(&l, "norm_lines", launch));
+    UM_TRY(um_klines_begin(&l, n->plan, "norm_lines"));
     um_kernel *k = l.k;
+    um_klaunch *launch = l.launch;
     um_kview v[V_COUNT] = {{0}};
     declare_views(n, &l, v);
-    um_knumbers numbers = um_knumbers_declare(k, launch, n->plan, &n->layout, n->compute);
-    um_val count = um_klaunch_real(k, launch, "divisor", n->compute, (double)l.count), mean[2];
-    um_val e = um_klaunch_real(k, launch, "eps", n->compute, n->given ? eps : sqrt(eps));
+    um_knumbers numbers = um_knumbers_declare(launch, n->plan, &n->layout, n->compute);
+    um_val count = um_klaunch_real(launch, n->compute, (double)l.count, "divisor"), mean[2];
+    um_val e = um_klaunch_real(launch, n->compute, n->given ? eps : sqrt(eps), "eps");
     line s = n->given ? take_given(&l, &v[V_OLD_MEAN], &v[V_OLD_VAR], e)
                       : measure(n, &l, &v[V_X], count, e);
     mean[0] = mean[1] = um_kvalue_number(k, n->compute, 0);
@@ -336,12 +332,15 @@ static line load_line(um_kernel *k, const um_knumbers *n, um_val number)
                   .inverse = um_knumbers_load(k, n, INVERSE, number)};
 }
 
-/* y; or dx, g being dy. w, b: 0 for none. */
+enum { E_OUT, E_NUMBER, E_X, E_DY, E_W, E_B, E_COUNT };
+
+/* y; or dx. value: 0 for what is not there. */
 static um_val element(um_kernel *k, const norm *n, const um_knumbers *numbers, um_val number,
-                      um_val x, um_val g, um_val w, um_val b)
+                      const um_val value[E_COUNT])
 {
     line s = load_line(k, numbers, number);
-    um_val normal = normal_of(k, &s, x);
+    um_val g = value[E_DY], w = value[E_W], b = value[E_B];
+    um_val normal = normal_of(k, &s, value[E_X]);
     if (!n->backward) {
         um_val y = w ? um_k_mul(k, normal, w) : normal;
         return b ? um_k_add(k, y, b) : y;
@@ -360,8 +359,6 @@ static um_val element(um_kernel *k, const norm *n, const um_knumbers *numbers, u
     return um_k_select(k, good, um_k_mul(k, g, all), in_steps);
 }
 
-enum { E_OUT, E_NUMBER, E_X, E_DY, E_W, E_B, E_COUNT };
-
 static um_status plan_elements(const norm *n)
 {
     const um_view *out = &n->op->out[0];
@@ -372,46 +369,24 @@ static um_status plan_elements(const norm *n)
                                part_of(n->w, n->x, UM_KLIKE_WEIGHT),
                                part_of(n->b, n->x, UM_KLIKE_WEIGHT)};
     const bool has[E_COUNT] = {false, false, true, n->dy != NULL, n->w != NULL, n->b != NULL};
-    um_kwalk w = um_klayout_walk(&n->layout, UM_KLEAD_NONE, E_COUNT, parts);
-    um_klaunch *launch = &n->plan->launch[n->plan->launch_count++];
-    UM_TRY(um_kernel_create(
-        &(um_kernel_desc){.name = um_op_name(n->op->id), .group_size = {UM_KGROUP}},
-        &launch->kernel));
-    um_kernel *k = launch->kernel;
-    um_val size[UM_KAXES] = {0}, place[UM_KAXES] = {0}, value[E_COUNT] = {0};
-    um_kview v[E_COUNT] = {{0}};
-    um_kstore store = um_kwalk_store(out);
-    um_keach each = um_keach_declare(k, launch, out, store);
-    um_kwalk_sizes(k, launch, &w, 0, w.rank, size);
-    v[E_OUT] = um_kview_declare(k, launch, &w, E_OUT, UM_K_WRITE, store);
+    um_keach each = {.walk = um_klayout_walk(&n->layout, UM_KLEAD_NONE, E_COUNT, parts)};
+    um_val value[E_COUNT] = {0};
+    UM_TRY(um_keach_create(&each, n->plan, um_op_name(n->op->id)));
     for (int32_t i = 0; i < E_COUNT; i++)
-        if (has[i]) v[i] = um_kview_declare(k, launch, &w, i, UM_K_READ, UM_KSTORE_PLAIN);
-    um_kview number = um_knumber_declare(k, launch, &w, E_NUMBER);
-    um_knumbers numbers = um_knumbers_declare(k, launch, n->plan, &n->layout, n->compute);
-    um_kwalk_places(k, um_keach_begin(k, &each), 0, w.rank, size, place);
-    for (int32_t i = 0; i < E_COUNT; i++) {
-        um_val at = has[i] ? um_kview_index(k, &v[i], v[i].base, 0, w.rank, place) : 0;
-        if (has[i]) value[i] = um_kvalue_as(k, n->compute, um_kview_load(k, &v[i], at));
-    }
-    um_val line_number = um_kview_index(k, &number, number.base, 0, w.rank, place);
-    um_val y =
-        element(k, n, &numbers, line_number, value[E_X], value[E_DY], value[E_W], value[E_B]);
-    um_val at = um_kview_index(k, &v[E_OUT], v[E_OUT].base, 0, w.rank, place);
-    um_kview_store(k, &v[E_OUT], at, um_kvalue_as(k, out->dtype, y));
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
+        if (has[i]) um_keach_read(&each, i);
+    um_kview number = um_knumber_declare(each.launch, &each.walk, E_NUMBER);
+    um_knumbers numbers = um_knumbers_declare(each.launch, n->plan, &n->layout, n->compute);
+    um_keach_begin(&each);
+    for (int32_t i = 0; i < E_COUNT; i++)
+        if (has[i]) value[i] = um_keach_load_as(&each, i, n->compute);
+    um_val row = um_kview_place(each.k, &number, each.walk.rank, each.place);
+    um_keach_store(&each, element(each.k, n, &numbers, row, value));
+    return um_keach_finish(&each);
 }
 
 /* ---- gradients of parameters ---------------------------------------------------------------- */
 
 enum { P_X, P_DY, P_NUMBER, P_DW, P_DB, P_COUNT };
-
-static um_kview declare_gradient(um_klines *l, const um_kwalk *lead, int32_t index)
-{
-    bool narrow = um_dtype_bits(lead->view[index]->dtype) < 32;
-    return um_kview_declare(l->k, l->launch, lead, index, UM_K_WRITE,
-                            narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
-}
 
 static um_status plan_parameters(const norm *n)
 {
@@ -424,29 +399,27 @@ static um_status plan_parameters(const norm *n)
                                part_of(db, n->x, UM_KLIKE_WEIGHT)};
     um_klines l = {.walk = um_klayout_walk(&n->layout, UM_KLEAD_WEIGHT, P_COUNT, parts),
                    .compute = n->compute};
-    um_klaunch *launch = &n->plan->launch[n->plan->launch_count++];
-    UM_TRY(um_klines_begin(&l, "norm_parameters", launch));
+    UM_TRY(um_klines_begin(&l, n->plan, "norm_parameters"));
     um_kernel *k = l.k;
+    um_klaunch *launch = l.launch;
     um_kwalk lead = um_klines_lead(&l);
-    um_kview x = um_kview_declare(k, launch, &l.walk, P_X, UM_K_READ, UM_KSTORE_PLAIN);
-    um_kview dy = um_kview_declare(k, launch, &l.walk, P_DY, UM_K_READ, UM_KSTORE_PLAIN);
-    um_kview to = declare_gradient(&l, &lead, P_DW), to_db = {0};
-    if (db) to_db = declare_gradient(&l, &lead, P_DB);
-    um_kview number = um_knumber_declare(k, launch, &l.walk, P_NUMBER);
-    um_knumbers numbers = um_knumbers_declare(k, launch, n->plan, &n->layout, n->compute);
-    um_mem sum = um_klines_var(&l, 0), lost = um_klines_var(&l, 0);
-    um_mem products = um_klines_var(&l, 0), products_lost = um_klines_var(&l, 0);
+    um_kview x = um_kview_read(launch, &l.walk, P_X), dy = um_kview_read(launch, &l.walk, P_DY);
+    um_kview to = um_kview_write(launch, &lead, P_DW), to_db = {0};
+    if (db) to_db = um_kview_write(launch, &lead, P_DB);
+    um_kview number = um_knumber_declare(launch, &l.walk, P_NUMBER);
+    um_knumbers numbers = um_knumbers_declare(launch, n->plan, &n->layout, n->compute);
+    um_ksum sum = um_klines_new_sum(&l), products = um_klines_new_sum(&l);
     um_val x_from = um_klines_from(&l, &x), dy_from = um_klines_from(&l, &dy);
     um_klines_each(&l);
-    um_val line_number = um_kview_index(k, &number, number.base, 0, l.walk.rank, l.place);
+    um_val line_number = um_kview_place(k, &number, l.walk.rank, l.place);
     line s = load_line(k, &numbers, line_number);
     um_val g = um_klines_load(&l, &dy, dy_from);
     um_val normal = normal_of(k, &s, um_klines_load(&l, &x, x_from));
-    um_ksum_add(k, products, products_lost, um_k_mul(k, g, normal));
-    if (db) um_ksum_add(k, sum, lost, g);
+    um_ksum_add(k, products, um_k_mul(k, g, normal));
+    if (db) um_ksum_add(k, sum, g);
     um_k_end(k);
-    um_val product = um_klines_sum(&l, products, products_lost);
-    um_val all = db ? um_klines_sum(&l, sum, lost) : 0;
+    um_val product = um_klines_sum(&l, products);
+    um_val all = db ? um_klines_sum(&l, sum) : 0;
     um_klines_once(&l);
     store_at(&l, &to, um_kvalue_as(k, dw->dtype, product));
     if (db) store_at(&l, &to_db, um_kvalue_as(k, db->dtype, all));
@@ -464,14 +437,11 @@ static bool is_softmax(um_op_id id)
 
 bool um_knorm_supports(const um_op *op, char *why, size_t why_size)
 {
-    for (int32_t i = 0; i < op->in_count; i++)
-        if (!um_kwalk_fits(&op->in[i], why, why_size)) return false;
-    for (int32_t i = 0; i < op->out_count; i++)
-        if (!um_kwalk_fits(&op->out[i], why, why_size)) return false;
+    if (!um_kop_fits(op, why, why_size)) return false;
     if (op->id == UM_OP_ROPE) return true;
     if (is_softmax(op->id)) return um_ksoftmax_supports(op, why, why_size);
     norm n = norm_of(op);
-    return um_klayout_fits(&n.layout, NUMBERS, why, why_size);
+    return um_klayout_fits(op, &n.layout, NUMBERS, why, why_size);
 }
 
 um_status um_knorm_plan(const um_op *op, um_kplan *plan)

@@ -23,16 +23,16 @@ typedef struct window {
 typedef struct pool {
     const um_op *op;
     um_kernel *k;
-    um_klaunch *launch;
     um_dtype compute;
     int32_t axes, space; /* the first spatial axis of the views */
-    um_kwalk walk;       /* what is made, what it is made of, and the places where there are such */
-    um_kview made, from, places;
-    um_val size[UM_MAX_RANK], place[UM_MAX_RANK]; /* of the element that is made */
+    um_keach each;       /* its views: see below */
     axis axis[UM_CONV_MAX_AXES];
     um_val zero, one; /* i32 */
-    um_mem sum, lost; /* or the largest, and where it is */
+    um_ksum sum;      /* or the largest, and where it is */
 } pool;
+
+/* What is made, what it is made of, and the places where there are such. */
+enum { MADE, FROM, PLACES };
 
 static bool is_forward(const um_op *op)
 {
@@ -59,21 +59,15 @@ static um_pool_axis axis_of(const um_op *op, int32_t i)
 
 bool um_kpool_supports(const um_op *op, char *why, size_t why_size)
 {
-    const um_view *places = places_of(op);
     int64_t places_count = 1; /* of a channel */
-    if (!um_kwalk_fits(&op->out[0], why, why_size)) return false;
-    if (!um_kwalk_fits(&op->in[0], why, why_size)) return false;
-    if (places && !um_kwalk_fits(places, why, why_size)) return false;
+    if (!um_kop_fits(op, why, why_size)) return false;
     for (int32_t i = 0; i < op->in[0].rank - 2; i++) {
         um_pool_axis x = axis_of(op, i);
         int64_t padded, pads = x.pad_before + x.pad_after;
         bool fits = um_add_i64(x.in, x.adaptive ? 0 : pads, &padded) && padded < PLACES_MAX;
         if (x.adaptive) fits = x.in <= ADAPTIVE_MAX && x.out <= ADAPTIVE_MAX;
         fits = fits && um_mul_i64(places_count, x.in, &places_count) && places_count < INT32_MAX;
-        if (fits) continue;
-        if (why_size > 0)
-            snprintf(why, why_size, "%s: no kernel for such sizes", um_op_name(op->id));
-        return false;
+        if (!fits) return um_kplan_refuse(op, why, why_size, "for such sizes");
     }
     return true;
 }
@@ -82,9 +76,7 @@ bool um_kpool_supports(const um_op *op, char *why, size_t why_size)
 
 static um_val number(const pool *p, const char *what, int32_t i, int64_t value)
 {
-    char name[32];
-    snprintf(name, sizeof name, "%s%d", what, (int)i);
-    um_val bits = um_klaunch_scalar(p->k, p->launch, name, (uint32_t)value);
+    um_val bits = um_klaunch_scalar(p->each.launch, value, "%s%d", what, (int)i);
     return um_k_bitcast(p->k, UM_I32, 1, bits);
 }
 
@@ -189,13 +181,23 @@ static um_val holds(const pool *p, const window *w, um_val i)
 static um_val as_u32(const pool *p, um_val i) { return um_k_bitcast(p->k, UM_U32, 1, i); }
 static um_val as_i32(const pool *p, um_val i) { return um_k_bitcast(p->k, UM_I32, 1, i); }
 
-/* At the made element's batch and channel, and `at` of the spatial axes. */
-static um_val load_at(const pool *p, const um_kview *v, const um_val *at)
+/* The places of the made element along the spatial axes. */
+static void get_place(const pool *p, um_val *i)
 {
-    um_val place[UM_MAX_RANK];
-    memcpy(place, p->place, sizeof place);
-    for (int32_t i = 0; i < p->axes; i++) place[p->space + i] = as_u32(p, at[i]);
-    return um_kview_load(p->k, v, um_kview_index(p->k, v, v->base, 0, p->walk.rank, place));
+    for (int32_t a = 0; a < p->axes; a++) i[a] = as_i32(p, p->each.place[p->space + a]);
+}
+
+/* At the made element's batch and channel, and `at` of the spatial axes. */
+static um_val load_at(const pool *p, int32_t view, const um_val *at)
+{
+    um_keach from = p->each;
+    for (int32_t i = 0; i < p->axes; i++) from.place[p->space + i] = as_u32(p, at[i]);
+    return um_keach_load(&from, view);
+}
+
+static um_val load_from(const pool *p, const um_val *at)
+{
+    return um_kvalue_as(p->k, p->compute, load_at(p, FROM, at));
 }
 
 /* The place in the channel. */
@@ -205,12 +207,6 @@ static um_val number_of(const pool *p, const um_val *at)
     for (int32_t i = 1; i < p->axes; i++)
         n = um_k_add(p->k, um_k_mul(p->k, n, p->axis[i].in), at[i]);
     return n;
-}
-
-static void store(const pool *p, const um_kview *v, um_val value)
-{
-    um_val index = um_kview_index(p->k, v, v->base, 0, p->walk.rank, p->place);
-    um_kview_store(p->k, v, index, um_kvalue_as(p->k, v->dtype, value));
 }
 
 static um_val divisor_of(const pool *p, const window *w)
@@ -227,41 +223,43 @@ static um_val divisor_of(const pool *p, const window *w)
 static void take_larger(const pool *p, um_val x, const um_val *at)
 {
     um_kernel *k = p->k;
-    um_val best = um_k_get(k, p->sum), where = um_k_get(k, p->lost);
+    um_val best = um_k_get(k, p->sum.sum), where = um_k_get(k, p->sum.lost);
     um_val take = um_k_or(k, um_k_gt(k, x, best), um_k_lt(k, where, p->zero));
     if (um_dtype_is_float(p->compute)) {
         um_val nan = um_k_and(k, um_k_ne(k, x, x), um_k_eq(k, best, best));
         take = um_k_or(k, take, nan);
     }
-    um_k_set(k, p->sum, um_k_select(k, take, x, best));
-    um_k_set(k, p->lost, um_k_select(k, take, number_of(p, at), where));
+    um_k_set(k, p->sum.sum, um_k_select(k, take, x, best));
+    um_k_set(k, p->sum.lost, um_k_select(k, take, number_of(p, at), where));
 }
 
 static void make_forward(pool *p)
 {
     um_kernel *k = p->k;
     window w[UM_CONV_MAX_AXES] = {{0}};
-    um_val at[UM_CONV_MAX_AXES] = {0};
-    for (int32_t i = 0; i < p->axes; i++)
-        w[i] = window_of(p, &p->axis[i], as_i32(p, p->place[p->space + i]));
+    um_val at[UM_CONV_MAX_AXES] = {0}, o[UM_CONV_MAX_AXES] = {0};
+    get_place(p, o);
+    for (int32_t i = 0; i < p->axes; i++) w[i] = window_of(p, &p->axis[i], o[i]);
     for (int32_t i = 0; i < p->axes; i++) {
         um_val t = um_k_for(k, p->zero, w[i].count, p->one);
         at[i] = um_k_add(k, w[i].first, um_k_mul(k, t, w[i].step));
     }
-    um_val x = um_kvalue_as(k, p->compute, load_at(p, &p->from, at));
     if (is_max(p->op))
-        take_larger(p, x, at);
+        take_larger(p, load_from(p, at), at);
     else
-        um_ksum_add(k, p->sum, p->lost, x);
+        um_ksum_add(k, p->sum, load_from(p, at));
     for (int32_t i = 0; i < p->axes; i++) um_k_end(k);
     if (is_max(p->op)) {
-        store(p, &p->made, um_k_get(k, p->sum));
-        if (places_of(p->op)) store(p, &p->places, um_k_get(k, p->lost));
+        const um_kview *places = &p->each.view[PLACES];
+        um_keach_store(&p->each, um_k_get(k, p->sum.sum));
+        if (!places_of(p->op)) return;
+        um_val to = um_kview_place(k, places, p->each.walk.rank, p->each.place);
+        um_kview_store(k, places, to, um_kvalue_as(k, places->dtype, um_k_get(k, p->sum.lost)));
         return;
     }
     um_val by = divisor_of(p, w), none = um_kvalue_number(k, p->compute, 0);
-    um_val mean = um_k_div(k, um_ksum_get(k, p->sum, p->lost), by);
-    store(p, &p->made, um_k_select(k, um_k_eq(k, by, none), none, mean));
+    um_val mean = um_k_div(k, um_ksum_get(k, p->sum), by);
+    um_keach_store(&p->each, um_k_select(k, um_k_eq(k, by, none), none, mean));
 }
 
 /* Opens loops and ifs over the windows that hold place i: twice as many blocks as axes. */
@@ -281,14 +279,9 @@ static void each_window(const pool *p, const um_val *i, um_val *o, window *w)
 static void take_chosen(const pool *p, const um_val *at, um_val here)
 {
     um_kernel *k = p->k;
-    um_k_if(k, um_k_eq(k, load_at(p, &p->places, at), here));
-    um_ksum_add(k, p->sum, p->lost, um_kvalue_as(k, p->compute, load_at(p, &p->from, at)));
+    um_k_if(k, um_k_eq(k, load_at(p, PLACES, at), here));
+    um_ksum_add(k, p->sum, load_from(p, at));
     um_k_end(k);
-}
-
-static void get_place(const pool *p, um_val *i)
-{
-    for (int32_t a = 0; a < p->axes; a++) i[a] = as_i32(p, p->place[p->space + a]);
 }
 
 /* From the windows that hold this place; from every window where one has chosen a place that it
@@ -312,12 +305,12 @@ static void gather_chosen(const pool *p, um_val strays)
 }
 
 /* The choice of one window: outside of the channel is a fault, outside of the window a stray. */
-static void check_choice(const pool *p, um_mem flags)
+static void check_choice(const pool *p, int32_t places, um_mem flags)
 {
     um_kernel *k = p->k;
     um_val o[UM_CONV_MAX_AXES] = {0};
     get_place(p, o);
-    um_val chosen = load_at(p, &p->places, o), count = p->axis[0].in;
+    um_val chosen = load_at(p, places, o), count = p->axis[0].in;
     for (int32_t a = 1; a < p->axes; a++) count = um_k_mul(k, count, p->axis[a].in);
     um_val none = um_k_eq(k, chosen, um_k_const(k, UM_I64, UINT64_MAX));
     um_val in = um_k_and(k, um_k_ge(k, chosen, um_k_const(k, UM_I64, 0)),
@@ -341,8 +334,7 @@ static void gather_shares(const pool *p)
     window w[UM_CONV_MAX_AXES];
     get_place(p, i);
     each_window(p, i, o, w);
-    um_val x = um_kvalue_as(k, p->compute, load_at(p, &p->from, o));
-    um_ksum_add(k, p->sum, p->lost, um_k_div(k, x, divisor_of(p, w)));
+    um_ksum_add(k, p->sum, um_k_div(k, load_from(p, o), divisor_of(p, w)));
     for (int32_t a = 0; a < 2 * p->axes; a++) um_k_end(k);
 }
 
@@ -351,81 +343,67 @@ static void begin(pool *p)
 {
     um_kernel *k = p->k;
     um_dtype dtype = p->op->in[0].dtype;
-    um_val first = um_kvalue_number(k, p->compute, 0), second = first;
-    p->sum = um_k_var(k, "sum", p->compute, 1);
-    if (p->op->id == UM_OP_MAX_POOL) {
-        int64_t lowest = um_dtype_get_kind(dtype) == UM_KIND_INT
-                             ? -((int64_t)1 << (um_dtype_bits(dtype) - 2)) * 2
-                             : 0;
-        first = um_dtype_is_float(dtype) ? um_kvalue_number(k, p->compute, -(double)INFINITY)
-                                         : um_k_const(k, p->compute, (uint64_t)lowest);
-        second = um_k_i32(k, -1);
+    if (p->op->id != UM_OP_MAX_POOL) {
+        p->sum = um_ksum_new(k, um_kvalue_number(k, p->compute, 0), "sum");
+        return;
     }
-    p->lost = um_k_var(k, is_max(p->op) ? "where" : "lost", um_val_type(k, second).dtype, 1);
-    um_k_set(k, p->sum, first);
-    um_k_set(k, p->lost, second);
+    bool is_signed = um_dtype_get_kind(dtype) == UM_KIND_INT;
+    int64_t lowest = is_signed ? -((int64_t)1 << (um_dtype_bits(dtype) - 2)) * 2 : 0;
+    um_val first = um_dtype_is_float(dtype) ? um_kvalue_number(k, p->compute, -(double)INFINITY)
+                                            : um_k_const(k, p->compute, (uint64_t)lowest);
+    p->sum = (um_ksum){um_kvar(k, first, "sum"), um_kvar(k, um_k_i32(k, -1), "where")};
 }
 
-/* A kernel over the elements of views[0], and all that its elements begin with. */
-static um_status begin_kernel(pool *p, const char *name, um_klaunch *launch,
-                              const um_view *const *views, um_keach *each)
+/* What all elements begin with. */
+static void declare(pool *p)
 {
-    p->launch = launch;
-    p->walk = um_kwalk_apart(views[2] ? 3 : views[1] ? 2 : 1, views);
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
-                            &launch->kernel));
-    p->k = launch->kernel;
+    p->k = p->each.k;
     p->zero = um_k_i32(p->k, 0);
     p->one = um_k_i32(p->k, 1);
-    *each = um_keach_declare(p->k, launch, views[0], um_kwalk_store(views[0]));
-    um_kwalk_sizes(p->k, launch, &p->walk, 0, p->walk.rank, p->size);
     for (int32_t i = 0; i < p->axes; i++) p->axis[i] = declare_axis(p, i);
-    return UM_OK;
 }
 
 /* max_pool_backward's first launch: are the places good? */
 static um_status plan_checks(pool *p, um_kplan *plan)
 {
-    const um_view *views[3] = {places_of(p->op)};
-    um_keach each;
-    if (um_view_count(views[0]) == 0) return UM_OK;
-    UM_TRY(begin_kernel(p, "max_pool_places", &plan->launch[plan->launch_count++], views, &each));
-    um_kernel *k = p->k;
-    p->places = um_kview_declare(k, p->launch, &p->walk, 0, UM_K_READ, UM_KSTORE_PLAIN);
-    um_mem flags = um_klaunch_scratch(k, p->launch, "flags", UM_U32, 0, UM_KFAULT_BYTES);
-    um_kwalk_places(k, um_keach_begin(k, &each), 0, p->walk.rank, p->size, p->place);
-    check_choice(p, flags);
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
+    const um_view *places = places_of(p->op);
+    p->each = (um_keach){.walk = um_kwalk_apart(1, &places)};
+    UM_TRY(um_keach_start(&p->each, plan, "max_pool_places"));
+    declare(p);
+    p->each.view[0] = um_kview_read(p->each.launch, &p->each.walk, 0);
+    um_mem flags = um_klaunch_scratch(p->each.launch, "flags", UM_U32, 0, UM_KFAULT_BYTES);
+    um_keach_begin(&p->each);
+    check_choice(p, 0, flags);
+    return um_keach_finish(&p->each);
 }
 
 static um_status plan_main(pool *p, um_kplan *plan)
 {
     const um_op *op = p->op;
     const um_view *views[3] = {&op->out[0], &op->in[0], places_of(op)};
-    um_keach each;
     um_mem flags = 0;
-    UM_TRY(begin_kernel(p, um_op_name(op->id), &plan->launch[plan->launch_count++], views, &each));
-    um_kernel *k = p->k;
-    int32_t access = is_forward(op) ? UM_K_WRITE : UM_K_READ;
-    p->made = um_kview_declare(k, p->launch, &p->walk, 0, UM_K_WRITE, um_kwalk_store(&op->out[0]));
-    p->from = um_kview_declare(k, p->launch, &p->walk, 1, UM_K_READ, UM_KSTORE_PLAIN);
-    if (views[2]) p->places = um_kview_declare(k, p->launch, &p->walk, 2, access, UM_KSTORE_PLAIN);
+    p->each = (um_keach){.walk = um_kwalk_apart(views[PLACES] ? 3 : 2, views)};
+    UM_TRY(um_keach_create(&p->each, plan, um_op_name(op->id)));
+    um_klaunch *launch = p->each.launch;
+    declare(p);
+    um_keach_read(&p->each, FROM);
+    if (views[PLACES])
+        p->each.view[PLACES] = is_forward(op) ? um_kview_write(launch, &p->each.walk, PLACES)
+                                              : um_kview_read(launch, &p->each.walk, PLACES);
     if (plan->scratch_bytes > 0)
-        flags = um_klaunch_scratch(k, p->launch, "flags", UM_U32, 0, UM_KFAULT_BYTES);
-    um_kwalk_places(k, um_keach_begin(k, &each), 0, p->walk.rank, p->size, p->place);
+        flags = um_klaunch_scratch(launch, "flags", UM_U32, 0, UM_KFAULT_BYTES);
+    um_keach_begin(&p->each);
     begin(p);
     if (is_forward(op)) {
         make_forward(p);
-    } else {
-        if (is_max(op))
-            gather_chosen(p, um_k_load(k, flags, um_k_u32(k, 1)));
-        else
-            gather_shares(p);
-        store(p, &p->made, um_ksum_get(k, p->sum, p->lost));
+        return um_keach_finish(&p->each);
     }
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
+    if (is_max(op))
+        gather_chosen(p, um_k_load(p->k, flags, um_k_u32(p->k, 1)));
+    else
+        gather_shares(p);
+    um_keach_store(&p->each, um_ksum_get(p->k, p->sum));
+    return um_keach_finish(&p->each);
 }
 
 um_status um_kpool_plan(const um_op *op, um_kplan *plan)
@@ -438,7 +416,7 @@ um_status um_kpool_plan(const um_op *op, um_kplan *plan)
         plan->scratch_bytes = UM_KFAULT_BYTES;
         snprintf(plan->fault, sizeof plan->fault, "%s: an index is outside its channel of %lld",
                  um_op_name(op->id), (long long)count);
-        UM_TRY(plan_checks(&p, plan));
+        if (um_view_count(&op->in[1]) > 0) UM_TRY(plan_checks(&p, plan));
     }
     return plan_main(&p, plan);
 }

@@ -7,6 +7,7 @@
  * Floats are added plainly for at most TILE_DEPTH numbers, and then with what each addition loses
  * kept in a second number: the error does not grow with the depth. */
 #include "kernel/product.h"
+#include "ir/math.h"
 
 #include <stdio.h>
 
@@ -24,11 +25,6 @@ enum {
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-/* A sum of one lane or four, in variables. */
-typedef struct total {
-    um_mem sum, lost; /* lost: 0 of integers */
-} total;
-
 static bool is_float(const um_product *s) { return um_dtype_is_float(s->p->compute); }
 
 static um_val zero_of(const um_product *s, int32_t lanes)
@@ -36,46 +32,38 @@ static um_val zero_of(const um_product *s, int32_t lanes)
     return um_k_splat(s->k, lanes, um_kvalue_number(s->k, s->p->compute, 0));
 }
 
-static um_mem new_var(const um_product *s, const char *name, int32_t number, um_dtype dtype,
-                      int32_t lanes)
+um_ksum um_ksum_new(um_kernel *k, um_val first, const char *name, ...)
 {
     char text[32];
-    snprintf(text, sizeof text, "%s%d", name, (int)number);
-    um_mem var = um_k_var(s->k, text, dtype, lanes);
-    um_k_set(s->k, var, um_k_splat(s->k, lanes, um_k_const(s->k, dtype, 0)));
-    return var;
+    um_ktype type = um_val_type(k, first);
+    va_list args;
+    va_start(args, name);
+    vsnprintf(text, sizeof text, name, args);
+    va_end(args);
+    um_ksum s = {um_kvar(k, first, "%s", text), 0};
+    um_val zero = um_k_splat(k, type.lanes, um_kvalue_number(k, type.dtype, 0));
+    if (um_dtype_is_float(type.dtype)) s.lost = um_kvar(k, zero, "%s_lost", text);
+    return s;
 }
 
-static total total_new(const um_product *s, int32_t number, int32_t lanes)
+void um_ksum_add(um_kernel *k, um_ksum s, um_val x)
 {
-    total t = {new_var(s, "sum", number, s->p->compute, lanes), 0};
-    if (is_float(s)) t.lost = new_var(s, "lost", number, s->p->compute, lanes);
-    return t;
-}
-
-static void total_add(const um_product *s, const total *t, um_val x)
-{
-    um_ksum_add(s->k, t->sum, t->lost, x);
-}
-
-void um_ksum_add(um_kernel *k, um_mem sum, um_mem lost, um_val x)
-{
-    um_val before = um_k_get(k, sum), after = um_k_add(k, before, x);
-    um_k_set(k, sum, after);
-    if (!lost) return;
-    um_val part = um_k_sub(k, after, before);
-    um_val off = um_k_sub(k, before, um_k_sub(k, after, part));
-    off = um_k_add(k, off, um_k_sub(k, x, part));
-    um_k_set(k, lost, um_k_add(k, um_k_get(k, lost), off));
+    um_val before = um_k_get(k, s.sum), off;
+    if (!s.lost) {
+        um_k_set(k, s.sum, um_k_add(k, before, x));
+        return;
+    }
+    um_k_set(k, s.sum, um_k_sum(k, before, x, &off));
+    um_k_set(k, s.lost, um_k_add(k, um_k_get(k, s.lost), off));
 }
 
 /* What was lost of an infinity is a NaN. */
-um_val um_ksum_get(um_kernel *k, um_mem sum, um_mem lost)
+um_val um_ksum_get(um_kernel *k, um_ksum s)
 {
-    um_val a = um_k_get(k, sum);
-    if (!lost) return a;
+    um_val a = um_k_get(k, s.sum);
+    if (!s.lost) return a;
     um_ktype type = um_val_type(k, a);
-    um_val off = um_k_get(k, lost), zero = um_kvalue_number(k, type.dtype, 0);
+    um_val off = um_k_get(k, s.lost), zero = um_kvalue_number(k, type.dtype, 0);
     um_val finite = um_k_eq(k, um_k_sub(k, off, off), um_k_splat(k, type.lanes, zero));
     return um_k_select(k, finite, um_k_add(k, a, off), a);
 }
@@ -143,10 +131,12 @@ um_val um_product_in(const um_product *s, bool of_b, um_val place, um_val depth)
 
 void um_product_new_fetched(um_product *s)
 {
-    for (int32_t of_b = 0; of_b < 2; of_b++)
+    um_val zero = um_k_const(s->k, s->factor, 0);
+    for (int32_t of_b = 0; of_b < 2; of_b++) {
+        um_val none = um_k_splat(s->k, lanes_of(s, of_b), zero);
         for (uint32_t i = 0; i < um_product_part_count(s, of_b); i++)
-            s->fetched[of_b][i] =
-                new_var(s, of_b ? "next_b" : "next_a", (int32_t)i, s->factor, lanes_of(s, of_b));
+            s->fetched[of_b][i] = um_kvar(s->k, none, of_b ? "next_b%u" : "next_a%u", i);
+    }
 }
 
 /* Of a (b): rows (columns) from `first`, depth from `begin`; what is not there is 0. */
@@ -224,14 +214,14 @@ void um_product_finish(const um_product *s, um_val row, um_val column, um_val va
 
 /* The elements, one by one, so that what comes after the sum is there once; partial: what is only a
  * part of the depth goes there, from `base` on. */
-static void finish_tile(const um_product *s, um_val row, um_val column, const total *totals,
+static void finish_tile(const um_product *s, um_val row, um_val column, const um_ksum *totals,
                         um_mem partial, um_val base)
 {
     um_kernel *k = s->k;
     um_mem made = um_k_private(k, "made", s->p->compute, s->block * LANES);
     um_val four = um_k_u32(k, LANES);
     for (uint32_t i = 0; i < s->block; i++) {
-        um_val sums = um_ksum_get(k, totals[i].sum, totals[i].lost);
+        um_val sums = um_ksum_get(k, totals[i]);
         for (uint32_t j = 0; j < LANES; j++)
             um_k_store(k, made, um_k_u32(k, i * LANES + j), um_k_extract(k, sums, j));
     }
@@ -245,7 +235,7 @@ static void finish_tile(const um_product *s, um_val row, um_val column, const to
 
 /* A tile's sums, over depth begin .. end - 1. */
 static void sum_tile(um_product *s, um_val row, um_val column, um_val begin, um_val end,
-                     total *totals)
+                     um_ksum *totals)
 {
     um_kernel *k = s->k;
     um_mem part[2 * LANES];
@@ -256,8 +246,8 @@ static void sum_tile(um_product *s, um_val row, um_val column, um_val begin, um_
                                       tile_depth(s) * um_product_step(s, of_b));
     um_product_new_fetched(s);
     for (uint32_t i = 0; i < s->block; i++) {
-        totals[i] = total_new(s, (int32_t)i, LANES);
-        part[i] = new_var(s, "part", (int32_t)i, s->p->compute, LANES);
+        totals[i] = um_ksum_new(k, zero_of(s, LANES), "sum%u", i);
+        part[i] = um_kvar(k, zero_of(s, LANES), "part%u", i);
     }
     um_product_fetch(s, false, row, begin);
     um_product_fetch(s, true, column, begin);
@@ -269,7 +259,7 @@ static void sum_tile(um_product *s, um_val row, um_val column, um_val begin, um_
     um_product_fetch(s, false, row, next);
     um_product_fetch(s, true, column, next);
     multiply_parts(s, x, y, part);
-    for (uint32_t i = 0; i < s->block; i++) total_add(s, &totals[i], um_k_get(k, part[i]));
+    for (uint32_t i = 0; i < s->block; i++) um_ksum_add(k, totals[i], um_k_get(k, part[i]));
     um_k_barrier(k);
     um_k_end(k);
 }
@@ -280,7 +270,7 @@ static int64_t output_count(const um_kproduct *p) { return p->batches * p->rows 
 static um_mem partial_sums(const um_product *s)
 {
     uint64_t bytes = (uint64_t)(s->splits * output_count(s->p) * um_dtype_bits(s->p->compute) / 8);
-    return um_klaunch_scratch(s->k, s->launch, "partial", s->p->compute, UM_KFAULT_BYTES, bytes);
+    return um_klaunch_scratch(s->launch, "partial", s->p->compute, UM_KFAULT_BYTES, bytes);
 }
 
 /* Whole parts of the depth, of any form. */
@@ -296,9 +286,9 @@ static void make_tile(um_product *s)
     int64_t down = um_ceil_div(p->rows, tile_size(s, false)),
             across = um_ceil_div(p->columns, tile_size(s, true));
     int64_t tiles = p->batches * down * across, chunk = p->depth;
-    um_val count = um_klaunch_scalar(k, s->launch, "tiles", (uint32_t)(tiles * s->splits));
-    um_val tiles_down = um_klaunch_scalar(k, s->launch, "tiles_down", (uint32_t)down);
-    um_val tiles_across = um_klaunch_scalar(k, s->launch, "tiles_across", (uint32_t)across);
+    um_val count = um_klaunch_scalar(s->launch, tiles * s->splits, "tiles");
+    um_val tiles_down = um_klaunch_scalar(s->launch, down, "tiles_down");
+    um_val tiles_across = um_klaunch_scalar(s->launch, across, "tiles_across");
     um_klaunch_groups(s->launch, tiles * s->splits);
     um_mem partial = s->splits > 1 ? partial_sums(s) : 0;
     um_val number = um_klaunch_group_number(k);
@@ -309,8 +299,8 @@ static void make_tile(um_product *s)
     um_val batch = um_k_div(k, rest, tiles_down);
     if (partial) {
         chunk = chunk_of(p, s->splits);
-        um_val batches = um_klaunch_scalar(k, s->launch, "batches", (uint32_t)p->batches);
-        um_val by = um_klaunch_scalar(k, s->launch, "chunk", (uint32_t)chunk);
+        um_val batches = um_klaunch_scalar(s->launch, p->batches, "batches");
+        um_val by = um_klaunch_scalar(s->launch, chunk, "chunk");
         base = um_k_mul(k, batch, um_k_mul(k, s->rows, s->columns));
         begin = um_k_mul(k, um_k_div(k, batch, batches), by);
         end = um_k_min(k, um_k_add(k, begin, by), s->depth);
@@ -322,7 +312,7 @@ static void make_tile(um_product *s)
         um_k_end(k);
         return;
     }
-    total totals[2 * LANES];
+    um_ksum totals[2 * LANES];
     sum_tile(s, row, column, begin, end, totals);
     um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), sixteen = um_k_u32(k, TILE / LANES);
     um_val four = um_k_u32(k, LANES);
@@ -338,18 +328,17 @@ static void add_partial_sums(const um_product *s)
     um_kernel *k = s->k;
     const um_kproduct *p = s->p;
     um_mem partial = partial_sums(s);
-    um_val count = um_klaunch_scalar(k, s->launch, "count", (uint32_t)output_count(p));
-    um_val end = um_klaunch_scalar(k, s->launch, "end", (uint32_t)(s->splits * output_count(p)));
+    um_val count = um_klaunch_scalar(s->launch, output_count(p), "count");
+    um_val end = um_klaunch_scalar(s->launch, s->splits * output_count(p), "end");
     um_klaunch_groups(s->launch, um_ceil_div(output_count(p), UM_KGROUP));
     um_val e = um_klaunch_number(k);
     um_k_if(k, um_k_lt(k, e, count));
     um_val rest = um_k_div(k, e, s->columns);
     p->begin(p->ctx, k, um_k_div(k, rest, s->rows));
-    total t = total_new(s, 0, 1);
-    total_add(s, &t, um_k_load(k, partial, um_k_for(k, e, end, count)));
+    um_ksum t = um_ksum_new(k, zero_of(s, 1), "sum");
+    um_ksum_add(k, t, um_k_load(k, partial, um_k_for(k, e, end, count)));
     um_k_end(k);
-    p->finish(p->ctx, k, um_k_rem(k, rest, s->rows), um_k_rem(k, e, s->columns),
-              um_ksum_get(k, t.sum, t.lost));
+    p->finish(p->ctx, k, um_k_rem(k, rest, s->rows), um_k_rem(k, e, s->columns), um_ksum_get(k, t));
     um_k_end(k);
 }
 
@@ -388,7 +377,7 @@ static void make_elements(const um_product *s)
     const um_kproduct *p = s->p;
     uint32_t lanes = lane_count(p), each = UM_KGROUP / lanes;
     bool near = p->a_deep && p->b_deep; /* lanes of an element are next to each other */
-    um_val count = um_klaunch_scalar(k, launch, "count", (uint32_t)output_count(p));
+    um_val count = um_klaunch_scalar(launch, output_count(p), "count");
     um_klaunch_groups(launch, um_ceil_div(output_count(p), each));
     um_val l = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), by = um_k_u32(k, near ? lanes : each);
     um_val low = um_k_rem(k, l, by), high = um_k_div(k, l, by), lane = near ? low : high;
@@ -399,17 +388,17 @@ static void make_elements(const um_product *s)
     um_val row = um_k_rem(k, rest, s->rows);
     p->begin(p->ctx, k, um_k_div(k, rest, s->rows));
     int32_t together = near && !p->meets ? UM_MIN(p->a_lanes, p->b_lanes) : 1;
-    total t = total_new(s, 0, together);
+    um_ksum t = um_ksum_new(k, zero_of(s, together), "sum");
     if (p->depth > 0) {
         um_val four = um_k_u32(k, (uint32_t)together), step = um_k_mul(k, um_k_u32(k, lanes), four);
         um_val at = um_k_for(k, um_k_mul(k, lane, four), end, step);
         um_val both = p->meets ? p->meets(p->ctx, k, row, column, at) : um_k_bool(k, true);
         um_val a = um_kvalue_as(k, s->factor, p->a(p->ctx, k, row, at, both, together));
         um_val b = um_kvalue_as(k, s->factor, p->b(p->ctx, k, column, at, both, together));
-        total_add(s, &t, um_k_mul(k, a, b));
+        um_ksum_add(k, t, um_k_mul(k, a, b));
         um_k_end(k);
     }
-    um_val sums = um_ksum_get(k, t.sum, t.lost), sum = um_k_extract(k, sums, 0);
+    um_val sums = um_ksum_get(k, t), sum = um_k_extract(k, sums, 0);
     for (int32_t i = 1; i < together; i++)
         sum = um_k_add(k, sum, um_k_extract(k, sums, (uint32_t)i));
     if (lanes > 1) {
@@ -475,12 +464,12 @@ static um_status begin_launch(um_product *s, um_kplan *plan, const char *name, i
     um_kernel_desc desc = {.name = name, .group_size = {s->group}, .subgroup_size = s->subgroup};
     UM_TRY(um_kernel_create(&desc, &s->launch->kernel));
     um_kernel *k = s->k = s->launch->kernel;
-    s->p->declare(s->p->ctx, k, s->launch, parts, in_fours);
+    s->p->declare(s->p->ctx, s->launch, parts, in_fours);
     s->one = um_k_u32(k, 1);
     s->zero = um_k_u32(k, 0);
-    s->rows = um_klaunch_scalar(k, s->launch, "rows", (uint32_t)s->p->rows);
-    s->columns = um_klaunch_scalar(k, s->launch, "columns", (uint32_t)s->p->columns);
-    s->depth = um_klaunch_scalar(k, s->launch, "depth", (uint32_t)s->p->depth);
+    s->rows = um_klaunch_scalar(s->launch, s->p->rows, "rows");
+    s->columns = um_klaunch_scalar(s->launch, s->p->columns, "columns");
+    s->depth = um_klaunch_scalar(s->launch, s->p->depth, "depth");
     return UM_OK;
 }
 

@@ -5,7 +5,6 @@
 #include "ir/math.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { WORDS = 4, NUMBERS = 4 };
 
@@ -30,9 +29,7 @@ static bool is_hit_op(const um_op *op)
 
 bool um_krandom_supports(const um_op *op, char *why, size_t why_size)
 {
-    for (int32_t i = 0; i < op->out_count; i++)
-        if (!um_kwalk_fits(&op->out[i], why, why_size)) return false;
-    if (op->in_count > 0 && !um_kwalk_fits(&op->in[0], why, why_size)) return false;
+    if (!um_kop_fits(op, why, why_size)) return false;
     if (op->id != UM_OP_RANDOM_PERMUTATION) return true;
     return um_korder_fits(op, um_view_count(&op->out[0]), why, why_size);
 }
@@ -44,10 +41,10 @@ static void draw_words(draw *d, um_val call)
 {
     um_kernel *k = d->k;
     uint64_t seed = d->op->attrs.random.seed, offset = d->op->attrs.random.offset;
-    um_val a = um_klaunch_scalar(k, d->launch, "key0", (uint32_t)seed);
-    um_val b = um_klaunch_scalar(k, d->launch, "key1", (uint32_t)(seed >> 32));
-    um_val low = um_klaunch_scalar(k, d->launch, "from0", (uint32_t)offset);
-    um_val high = um_klaunch_scalar(k, d->launch, "from1", (uint32_t)(offset >> 32));
+    um_val a = um_klaunch_scalar(d->launch, seed, "key0");
+    um_val b = um_klaunch_scalar(d->launch, seed >> 32, "key1");
+    um_val low = um_klaunch_scalar(d->launch, offset, "from0");
+    um_val high = um_klaunch_scalar(d->launch, offset >> 32, "from1");
     um_val *x = d->word, next[WORDS];
     um_val first = um_k_u32(k, 0xD2511F53u), second = um_k_u32(k, 0xCD9E8D57u);
     x[0] = um_k_add(k, low, call);
@@ -98,9 +95,7 @@ static parts times(um_kernel *k, parts a, parts b)
 
 static um_val sum_of(um_kernel *k, parts a, parts b)
 {
-    um_val s = um_k_add(k, a.high, b.high), part = um_k_sub(k, s, a.high);
-    um_val lost = um_k_sub(k, a.high, um_k_sub(k, s, part));
-    lost = um_k_add(k, lost, um_k_sub(k, b.high, part));
+    um_val lost, s = um_k_sum(k, a.high, b.high, &lost);
     return um_k_add(k, s, um_k_add(k, lost, um_k_add(k, a.low, b.low)));
 }
 
@@ -191,13 +186,6 @@ static void make_normal(draw *d, int32_t j)
 
 /* ---- the op's numbers ----------------------------------------------------------------------- */
 
-static um_val declare_number(const draw *d, int32_t i, um_dtype dtype, double value)
-{
-    char name[16];
-    snprintf(name, sizeof name, "number%d", (int)i);
-    return um_klaunch_real(d->k, d->launch, name, dtype, value);
-}
-
 /* uniform: the lower end, the span; normal: mean and deviation in two parts each; hits: words below
  * number 0 are, all of them where number 1 is not 0; dropout: number 2, what it keeps is divided
  * by. */
@@ -205,34 +193,33 @@ static void declare_numbers(draw *d)
 {
     double a = d->op->attrs.random.a, b = d->op->attrs.random.b;
     um_dtype compute = um_kvalue_compute(d->dtype);
-    if (is_hit_op(d->op)) {
-        uint64_t threshold = (uint64_t)ceil(a * 0x1p32);
-        d->number[0] = um_klaunch_scalar(d->k, d->launch, "threshold", (uint32_t)threshold);
-        d->number[1] = um_klaunch_scalar(d->k, d->launch, "all", (uint32_t)(threshold >> 32));
-        if (d->op->id == UM_OP_DROPOUT) d->number[2] = declare_number(d, 2, compute, 1 - a);
-        return;
-    }
-    if (d->op->id == UM_OP_RANDOM_UNIFORM) {
-        d->number[0] = declare_number(d, 0, compute, a);
-        d->number[1] = declare_number(d, 1, compute, b - a);
-        return;
-    }
-    if (d->op->id != UM_OP_RANDOM_NORMAL) return;
     bool is_f32 = compute == UM_F32;
-    d->number[0] = declare_number(d, 0, compute, a);
-    d->number[1] = declare_number(d, 1, compute, is_f32 ? a - (double)(float)a : 0);
-    d->number[2] = declare_number(d, 2, compute, b);
-    d->number[3] = declare_number(d, 3, compute, is_f32 ? b - (double)(float)b : 0);
+    if (is_hit_op(d->op)) {
+        int64_t threshold = (int64_t)ceil(a * 0x1p32);
+        d->number[0] = um_klaunch_scalar(d->launch, threshold, "threshold");
+        d->number[1] = um_klaunch_scalar(d->launch, threshold >> 32, "all");
+        if (d->op->id == UM_OP_DROPOUT)
+            d->number[2] = um_klaunch_real(d->launch, compute, 1 - a, "number2");
+    } else if (d->op->id == UM_OP_RANDOM_UNIFORM) {
+        d->number[0] = um_klaunch_real(d->launch, compute, a, "number0");
+        d->number[1] = um_klaunch_real(d->launch, compute, b - a, "number1");
+    } else if (d->op->id == UM_OP_RANDOM_NORMAL) {
+        double a_low = is_f32 ? a - (double)(float)a : 0, b_low = is_f32 ? b - (double)(float)b : 0;
+        d->number[0] = um_klaunch_real(d->launch, compute, a, "number0");
+        d->number[1] = um_klaunch_real(d->launch, compute, a_low, "number1");
+        d->number[2] = um_klaunch_real(d->launch, compute, b, "number2");
+        d->number[3] = um_klaunch_real(d->launch, compute, b_low, "number3");
+    }
 }
 
 /* ---- permutation: numbers in the order of wide words ----------------------------------------- */
 
-static void declare_numbered(void *ctx, um_kernel *k, um_klaunch *launch)
+static void declare_numbered(void *ctx, um_klaunch *launch)
 {
     draw *d = ctx;
     const um_view *out = &d->op->out[0];
     um_kwalk w = um_kwalk_apart(1, &out);
-    d->view[0] = um_kview_declare(k, launch, &w, 0, UM_K_WRITE, UM_KSTORE_PLAIN);
+    d->view[0] = um_kview_write(launch, &w, 0);
 }
 
 static void put_number(void *ctx, um_kernel *k, um_val e, um_val i, um_val rank)
@@ -240,23 +227,21 @@ static void put_number(void *ctx, um_kernel *k, um_val e, um_val i, um_val rank)
     const draw *d = ctx;
     const um_kview *out = &d->view[0];
     (void)e;
-    um_val to = um_kview_index(k, out, out->base, 0, 1, &rank);
-    um_kview_store(k, out, to, um_kvalue_as(k, d->dtype, i));
+    um_kview_store(k, out, um_kview_place(k, out, 1, &rank), um_kvalue_as(k, d->dtype, i));
 }
 
 static um_status plan_permutation(const um_op *op, um_kplan *plan)
 {
     enum { PER = WORDS / 2 };
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
     int64_t count = um_view_count(&op->out[0]);
-    draw d = {.op = op, .launch = launch, .dtype = op->out[0].dtype};
+    draw d = {.op = op, .dtype = op->out[0].dtype};
     um_korder o = {count, count, 2, 0, &d, declare_numbered, put_number};
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = "random_keys", .group_size = {UM_KGROUP}},
-                            &launch->kernel));
+    UM_TRY(um_kplan_launch(plan, "random_keys", UM_KGROUP, &d.launch));
+    um_klaunch *launch = d.launch;
     um_kernel *k = d.k = launch->kernel;
     um_klaunch_groups(launch, um_ceil_div(um_ceil_div(count, PER), UM_KGROUP));
-    um_val keys = um_klaunch_scalar(k, launch, "count", (uint32_t)count);
-    um_mem mem = um_korder_declare(k, launch, &o);
+    um_val keys = um_klaunch_scalar(launch, count, "count");
+    um_mem mem = um_korder_declare(launch, &o);
     um_val call = um_klaunch_number(k), first = um_k_mul(k, call, um_k_u32(k, PER));
     draw_words(&d, call);
     for (int32_t j = 0; j < PER; j++) {
@@ -277,19 +262,15 @@ static um_val is_hit(const draw *d, int32_t j)
     return um_k_or(d->k, um_k_lt(d->k, d->word[j], d->number[0]), all);
 }
 
-static um_val index_of(const draw *d, int32_t v, const um_val *place)
-{
-    return um_kview_index(d->k, &d->view[v], d->view[v].base, 0, d->walk.rank, place);
-}
-
 static um_val drop(const draw *d, const um_val *place, int32_t j)
 {
     um_kernel *k = d->k;
-    um_val hit = is_hit(d, j), in = index_of(d, d->op->out_count, place);
+    const um_kview *in = &d->view[d->op->out_count], *mask = &d->view[1];
+    um_val hit = is_hit(d, j), x = um_kview_load_at(k, in, d->walk.rank, place);
     um_dtype compute = um_kvalue_compute(d->dtype);
-    um_val x = um_kvalue_as(k, compute, um_kview_load(k, &d->view[d->op->out_count], in));
-    if (d->op->out_count > 1)
-        um_kview_store(k, &d->view[1], index_of(d, 1, place), um_k_not(k, hit));
+    x = um_kvalue_as(k, compute, x);
+    if (mask != in)
+        um_kview_store(k, mask, um_kview_place(k, mask, d->walk.rank, place), um_k_not(k, hit));
     return um_k_select(k, hit, um_kvalue_number(k, compute, 0), um_k_div(k, x, d->number[2]));
 }
 
@@ -328,11 +309,11 @@ static void declare(draw *d)
     for (int32_t v = 0; v < count; v++)
         views[v] = v < op->out_count ? &op->out[v] : &op->in[v - op->out_count];
     d->walk = um_kwalk_make(count, views, 0);
-    d->count = um_klaunch_scalar(d->k, d->launch, "count", (uint32_t)um_view_count(&op->out[0]));
-    um_kwalk_sizes(d->k, d->launch, &d->walk, 0, d->walk.rank, d->size);
+    d->count = um_klaunch_scalar(d->launch, um_view_count(&op->out[0]), "count");
+    um_kwalk_sizes(d->launch, &d->walk, 0, d->walk.rank, d->size);
     for (int32_t v = 0; v < count; v++) {
         bool out = v < op->out_count;
-        d->view[v] = um_kview_declare(d->k, d->launch, &d->walk, v, out ? UM_K_WRITE : UM_K_READ,
+        d->view[v] = um_kview_declare(d->launch, &d->walk, v, out ? UM_K_WRITE : UM_K_READ,
                                       out ? store_of(views[v]) : UM_KSTORE_PLAIN);
     }
     declare_numbers(d);
@@ -341,28 +322,26 @@ static void declare(draw *d)
 um_status um_krandom_plan(const um_op *op, um_kplan *plan)
 {
     if (op->id == UM_OP_RANDOM_PERMUTATION) return plan_permutation(op, plan);
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
-    draw d = {.op = op, .launch = launch, .dtype = op->out[0].dtype};
+    draw d = {.op = op, .dtype = op->out[0].dtype};
     d.wide = um_dtype_bits(d.dtype) == 64 && !is_hit_op(op);
     int32_t per = d.wide ? WORDS / 2 : WORDS;
-    UM_TRY(um_kernel_create(
-        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
-    um_kernel *k = d.k = launch->kernel;
+    UM_TRY(um_kplan_launch(plan, um_op_name(op->id), UM_KGROUP, &d.launch));
+    um_kernel *k = d.k = d.launch->kernel;
     int64_t calls = um_ceil_div(um_view_count(&op->out[0]), per);
-    um_klaunch_groups(launch, um_ceil_div(calls, UM_KGROUP));
+    um_klaunch_groups(d.launch, um_ceil_div(calls, UM_KGROUP));
     declare(&d);
     um_val call = um_klaunch_number(k), place[UM_MAX_RANK] = {0};
-    um_k_if(k, um_k_lt(k, call, um_klaunch_scalar(k, launch, "calls", (uint32_t)calls)));
+    um_k_if(k, um_k_lt(k, call, um_klaunch_scalar(d.launch, calls, "calls")));
     um_val first = um_k_mul(k, call, um_k_u32(k, (uint32_t)per));
     draw_words(&d, call);
-    if (op->id == UM_OP_RANDOM_NORMAL)
-        for (int32_t j = 0; j < per; j += 2) make_normal(&d, j);
+    for (int32_t j = 0; j < per; j += 2)
+        if (op->id == UM_OP_RANDOM_NORMAL) make_normal(&d, j);
     for (int32_t j = 0; j < per; j++) {
         um_val e = um_k_add(k, first, um_k_u32(k, (uint32_t)j));
         um_k_if(k, um_k_lt(k, e, d.count));
         um_kwalk_places(k, e, 0, d.walk.rank, d.size, place);
-        um_val x = made(&d, place, j);
-        um_kview_store(k, &d.view[0], index_of(&d, 0, place), um_kvalue_as(k, d.dtype, x));
+        um_val x = um_kvalue_as(k, d.dtype, made(&d, place, j));
+        um_kview_store(k, &d.view[0], um_kview_place(k, &d.view[0], d.walk.rank, place), x);
         um_k_end(k);
     }
     um_k_end(k);

@@ -9,6 +9,7 @@
  *
  * A pass keeps two values: a sum of floats and what its roundings lost (so that its error does not
  * grow with the count), or an extreme and its index. */
+#include "ir/math.h"
 #include "kernel/library.h"
 
 #include <math.h>
@@ -56,15 +57,6 @@ typedef struct pair {
 
 static bool is_float(const reduction *r) { return um_dtype_is_float(r->compute); }
 
-/* s + x, and what that rounded off. */
-static um_val two_sum(um_kernel *k, um_val s, um_val x, um_val *lost)
-{
-    um_val sum = um_k_add(k, s, x), part = um_k_sub(k, sum, s);
-    um_val rest = um_k_sub(k, s, um_k_sub(k, sum, part));
-    *lost = um_k_add(k, rest, um_k_sub(k, x, part));
-    return sum;
-}
-
 /* Whether b at its index comes before a at its: a NaN, then the larger (smaller), then the lower
  * index. UINT32_MAX is the index of nothing. */
 static um_val comes_first(const reduction *r, pair a, pair b)
@@ -90,7 +82,7 @@ static pair join(const reduction *r, fold f, pair a, pair b)
     switch (f) {
     case FOLD_SUM:
         if (!is_float(r)) return (pair){um_k_add(k, a.v, b.v), 0};
-        a.v = two_sum(k, a.v, b.v, &lost);
+        a.v = um_k_sum(k, a.v, b.v, &lost);
         a.w = um_k_add(k, a.w, b.w ? um_k_add(k, b.w, lost) : lost);
         return a;
     case FOLD_MUL: return (pair){um_k_mul(k, a.v, b.v), 0};
@@ -171,15 +163,12 @@ static pair join_lanes(const reduction *r, fold f, pair own)
 /* The pass's two variables, and of several lanes two arrays. bool and numbers do not share them. */
 static void declare_state(reduction *r, pair start, um_mem var[2])
 {
-    char name[32];
+    static const char *const rooms[] = {"room0", "room1"};
     um_val part[2] = {start.v, start.w};
     for (int32_t i = 0; i < 2 && part[i]; i++) {
-        um_dtype dtype = um_val_type(r->k, part[i]).dtype;
-        snprintf(name, sizeof name, "state%d_%d", r->passes, i);
-        var[i] = um_k_var(r->k, name, dtype, 1);
-        um_k_set(r->k, var[i], part[i]);
-        snprintf(name, sizeof name, "room%d", i);
-        if (r->lanes > 1 && !r->room[i]) r->room[i] = um_k_shared(r->k, name, dtype, UM_KGROUP);
+        var[i] = um_kvar(r->k, part[i], "state%d_%d", (int)r->passes, (int)i);
+        if (r->lanes > 1 && !r->room[i])
+            r->room[i] = um_k_shared(r->k, rooms[i], um_val_type(r->k, part[i]).dtype, UM_KGROUP);
     }
 }
 
@@ -213,7 +202,7 @@ static um_mem declare_parts(reduction *r, const char *name, um_dtype dtype)
     if (dtype == UM_BOOL) dtype = UM_U32;
     uint64_t size = (uint64_t)(r->outs * r->parts * um_dtype_bits(dtype) / 8), at = r->scratch;
     r->scratch += (size + 15) / 16 * 16;
-    return um_klaunch_scratch(r->k, r->launch, name, dtype, at, size);
+    return um_klaunch_scratch(r->launch, name, dtype, at, size);
 }
 
 /* Appends the loop over `first` to `end`; of one round what is in e. */
@@ -322,12 +311,6 @@ static um_val norm(reduction *r)
     return um_k_select(k, trivial, start, um_k_mul(k, by, sum));
 }
 
-/* A double as a parameter, in what is computed in. */
-static um_val number_scalar(const reduction *r, const char *name, double value)
-{
-    return um_klaunch_real(r->k, r->launch, name, r->compute, value);
-}
-
 static double reduced_count(const reduction *r)
 {
     double count = 1;
@@ -338,7 +321,7 @@ static double reduced_count(const reduction *r)
 
 static um_val mean(reduction *r)
 {
-    um_val count = number_scalar(r, "divisor", reduced_count(r));
+    um_val count = um_klaunch_real(r->launch, r->compute, reduced_count(r), "divisor");
     return um_k_div(r->k, run_fold(r, FOLD_SUM, TERM_X, 0), count);
 }
 
@@ -347,8 +330,9 @@ static um_val variance(reduction *r)
 {
     um_kernel *k = r->k;
     double count = reduced_count(r), left = count - r->op->attrs.reduce.correction;
-    um_val middle = mean(r), divisor = number_scalar(r, "freedom", UM_MAX(left, 0));
-    um_val n = number_scalar(r, "all", count);
+    um_val middle = mean(r),
+           divisor = um_klaunch_real(r->launch, r->compute, UM_MAX(left, 0), "freedom");
+    um_val n = um_klaunch_real(r->launch, r->compute, count, "all");
     um_val off = run_fold(r, FOLD_SUM, TERM_OFF, middle);
     um_val squares = run_fold(r, FOLD_SUM, TERM_OFF_SQUARE, middle);
     um_val share = um_k_div(k, um_k_mul(k, off, off), n);
@@ -434,12 +418,9 @@ static reduction reduction_of(const um_op *op)
 bool um_kreduce_supports(const um_op *op, char *why, size_t why_size)
 {
     reduction r = reduction_of(op);
-    for (int32_t v = 0; v < r.walk.view_count; v++)
-        if (!um_kwalk_fits(r.walk.view[v], why, why_size)) return false;
+    if (!um_kop_fits(op, why, why_size)) return false;
     if ((r.walk.view_count + 1) * (r.walk.rank + 1) + 12 <= UM_K_MAX_SCALARS) return true;
-    if (why_size > 0)
-        snprintf(why, why_size, "%s: no kernel for so many inputs and axes", um_op_name(op->id));
-    return false;
+    return um_kplan_refuse(op, why, why_size, "for so many inputs and axes");
 }
 
 /* Whether what is reduced lies further apart than outputs do, of which there are so many in a row.
@@ -474,17 +455,17 @@ static void declare_places(reduction *r)
     bool staged = r->parts > 1, finishes = r->stage > 0 && r->stage == r->passes;
     int64_t count = (int64_t)reduced_count(r), chunk = um_ceil_div(count, r->parts);
     um_val each = um_k_u32(k, UM_KGROUP / r->lanes), zero = um_k_u32(k, 0), group;
-    um_val outs = um_klaunch_scalar(k, r->launch, "outs", (uint32_t)r->outs);
-    um_val all = um_klaunch_scalar(k, r->launch, "count", (uint32_t)count);
+    um_val outs = um_klaunch_scalar(r->launch, r->outs, "outs");
+    um_val all = um_klaunch_scalar(r->launch, count, "count");
     um_klaunch_groups(r->launch, um_ceil_div(r->outs * r->lanes, UM_KGROUP) *
                                      (staged && !finishes ? r->parts : 1));
     group = um_klaunch_group_number(k);
     r->local = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
     r->part = zero;
     r->end = all;
-    if (staged) r->part_count = um_klaunch_scalar(k, r->launch, "parts", (uint32_t)r->parts);
+    if (staged) r->part_count = um_klaunch_scalar(r->launch, r->parts, "parts");
     if (staged && !finishes) {
-        um_val size = um_klaunch_scalar(k, r->launch, "chunk", (uint32_t)chunk);
+        um_val size = um_klaunch_scalar(r->launch, chunk, "chunk");
         r->part = um_k_rem(k, group, r->part_count);
         group = um_k_div(k, group, r->part_count);
         r->end = um_k_min(k, all, um_k_mul(k, um_k_add(k, r->part, um_k_u32(k, 1)), size));
@@ -504,43 +485,31 @@ static void declare_places(reduction *r)
 
 static void declare(reduction *r)
 {
-    const um_op *op = r->op;
-    um_kernel *k = r->k;
-    bool narrow = um_dtype_bits(op->out[0].dtype) < 32;
-    um_kwalk_sizes(k, r->launch, &r->walk, 0, r->walk.lead, r->size);
-    um_kwalk_sizes(k, r->launch, &r->walk, r->walk.lead, r->walk.rank, r->size);
-    bool on_out[UM_OP_MAX_INPUTS], in_place = false;
-    for (int32_t i = 0; i < op->in_count; i++) {
-        on_out[i] = i > 0 && um_views_identical(&op->in[i], &op->out[0]);
-        in_place = in_place || on_out[i];
-    }
-    r->out = um_kview_declare(k, r->launch, &r->walk, 0, in_place ? UM_K_READ_WRITE : UM_K_WRITE,
-                              narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
-    for (int32_t i = 0; i < op->in_count; i++) {
-        r->in[i] = r->out;
-        r->in[i].dtype = op->in[i].dtype;
-        if (!on_out[i])
-            r->in[i] = um_kview_declare(k, r->launch, &r->walk, i + 1, UM_K_READ, UM_KSTORE_PLAIN);
-    }
+    um_klaunch *launch = r->launch;
+    bool narrow = um_dtype_bits(r->op->out[0].dtype) < 32;
+    um_kwalk_sizes(launch, &r->walk, 0, r->walk.lead, r->size);
+    um_kwalk_sizes(launch, &r->walk, r->walk.lead, r->walk.rank, r->size);
+    r->out = um_kview_output(launch, &r->walk, narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
+    for (int32_t i = 0; i < r->op->in_count; i++)
+        r->in[i] = i == 0 ? um_kview_read(launch, &r->walk, 1)
+                          : um_kview_input(launch, &r->walk, i + 1, &r->out);
     declare_places(r);
 }
 
 /* One launch; of several stages that of the reduction's. */
-static um_status plan_stage(reduction *r, um_klaunch *launch)
+static um_status plan_stage(reduction *r, um_kplan *plan)
 {
     const um_op *op = r->op;
     um_val place[UM_MAX_RANK] = {0};
     char name[32];
-    r->launch = launch;
     snprintf(name, sizeof name, r->parts > 1 ? "%s_%d" : "%s", um_op_name(op->id), (int)r->stage);
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
-                            &launch->kernel));
-    um_kernel *k = r->k = launch->kernel;
+    UM_TRY(um_kplan_launch(plan, name, UM_KGROUP, &r->launch));
+    um_kernel *k = r->k = r->launch->kernel;
     declare(r);
     um_kwalk_places(k, r->number, 0, r->walk.lead, r->size, place);
     for (int32_t i = 0; i < op->in_count; i++)
-        r->from[i] = um_kview_index(k, &r->in[i], r->in[i].base, 0, r->walk.lead, place);
-    um_val to = um_kview_index(k, &r->out, r->out.base, 0, r->walk.lead, place);
+        r->from[i] = um_kview_place(k, &r->in[i], r->walk.lead, place);
+    um_val to = um_kview_place(k, &r->out, r->walk.lead, place);
     bool finishes = r->parts == 1 || (r->stage > 0 && r->stage == r->passes);
     r->passes = 0;
     r->scratch = 0;
@@ -561,7 +530,7 @@ um_status um_kreduce_plan(const um_op *op, um_kplan *plan)
     reduction r = reduction_of(op);
     share_out(&r);
     do {
-        UM_TRY(plan_stage(&r, &plan->launch[plan->launch_count++]));
+        UM_TRY(plan_stage(&r, plan));
         plan->scratch_bytes = UM_MAX(plan->scratch_bytes, r.scratch);
     } while (r.parts > 1 && r.stage++ < r.passes);
     return UM_OK;

@@ -5,8 +5,6 @@
 
 #include "kernel/library.h"
 
-#include <stdio.h>
-
 enum { TAPS = 4 };
 
 /* One axis; integers in the dtype `whole`, which holds 4 in out. */
@@ -19,14 +17,11 @@ typedef struct resize {
     const um_op *op;
     const um_resize_desc *desc;
     um_kernel *k;
-    um_klaunch *launch;
     um_dtype compute, whole;
     int32_t axes, space, taps;
-    um_kwalk walk; /* what is made, what it is made of */
-    um_kview made, from;
-    um_val size[UM_MAX_RANK], place[UM_MAX_RANK]; /* of the element that is made */
+    um_keach each; /* what is made, what it is made of */
     axis axis[UM_CONV_MAX_AXES];
-    um_mem sum, lost;
+    um_ksum sum;
 } resize;
 
 /* Places beside each other that a place of the output may take, and their weights. */
@@ -45,15 +40,12 @@ static void sizes_of(const um_op *op, int32_t i, int64_t *in, int64_t *out)
 
 bool um_kresize_supports(const um_op *op, char *why, size_t why_size)
 {
-    if (!um_kwalk_fits(&op->out[0], why, why_size)) return false;
-    if (!um_kwalk_fits(&op->in[0], why, why_size)) return false;
+    if (!um_kop_fits(op, why, why_size)) return false;
     for (int32_t i = 0; i < op->in[0].rank - 2; i++) {
         int64_t in, out;
         sizes_of(op, i, &in, &out);
-        if (in < INT32_MAX && out < INT32_MAX / 8) continue; /* 8 in out in 64 bits */
-        if (why_size > 0)
-            snprintf(why, why_size, "%s: no kernel for such sizes", um_op_name(op->id));
-        return false;
+        if (in >= INT32_MAX || out >= INT32_MAX / 8) /* 8 in out in 64 bits */
+            return um_kplan_refuse(op, why, why_size, "for such sizes");
     }
     return true;
 }
@@ -68,36 +60,24 @@ static um_val integer(const resize *r, int64_t value)
 
 static um_val declare_number(const resize *r, const char *what, int32_t i, int64_t value)
 {
-    char name[32];
-    snprintf(name, sizeof name, "%s%d", what, (int)i);
-    um_val bits = um_klaunch_scalar(r->k, r->launch, name, (uint32_t)value);
+    um_val bits = um_klaunch_scalar(r->each.launch, value, "%s%d", what, (int)i);
     return um_kvalue_as(r->k, r->whole, um_k_bitcast(r->k, UM_I32, 1, bits));
 }
 
-static um_keach declare(resize *r)
+static void declare_axis(resize *r, int32_t i)
 {
-    const um_op *op = r->op;
-    um_kstore store = um_kwalk_store(&op->out[0]);
-    um_keach each = um_keach_declare(r->k, r->launch, &op->out[0], store);
-    um_kwalk_sizes(r->k, r->launch, &r->walk, 0, r->walk.rank, r->size);
-    r->made = um_kview_declare(r->k, r->launch, &r->walk, 0, UM_K_WRITE, store);
-    r->from = um_kview_declare(r->k, r->launch, &r->walk, 1, UM_K_READ, UM_KSTORE_PLAIN);
-    for (int32_t i = 0; i < r->axes; i++) {
-        int64_t in, out;
-        char name[32];
-        axis *x = &r->axis[i];
-        sizes_of(op, i, &in, &out);
-        x->in = declare_number(r, "in", i, in);
-        x->out = declare_number(r, "out", i, out);
-        x->zero = integer(r, 0);
-        x->one = integer(r, 1);
-        if (is_backward(op)) continue;
-        snprintf(name, sizeof name, "weight%d", (int)i);
-        x->weight = um_k_private(r->k, name, r->compute, (uint32_t)r->taps);
-        snprintf(name, sizeof name, "place%d", (int)i);
-        x->place = um_k_private(r->k, name, UM_U32, (uint32_t)r->taps);
-    }
-    return each;
+    static const char *const weights[] = {"weight0", "weight1", "weight2"};
+    static const char *const places[] = {"place0", "place1", "place2"};
+    int64_t in, out;
+    axis *x = &r->axis[i];
+    sizes_of(r->op, i, &in, &out);
+    x->in = declare_number(r, "in", i, in);
+    x->out = declare_number(r, "out", i, out);
+    x->zero = integer(r, 0);
+    x->one = integer(r, 1);
+    if (is_backward(r->op)) return;
+    x->weight = um_k_private(r->k, weights[i], r->compute, (uint32_t)r->taps);
+    x->place = um_k_private(r->k, places[i], UM_U32, (uint32_t)r->taps);
 }
 
 /* ---- taps ----------------------------------------------------------------------------------- */
@@ -214,19 +194,16 @@ static um_val to_u32(const resize *r, um_val a) { return um_k_convert(r->k, UM_U
 /* The made element's place along spatial axis i. */
 static um_val here(const resize *r, int32_t i)
 {
-    return um_k_convert(r->k, r->whole, r->place[r->space + i]);
+    return um_k_convert(r->k, r->whole, r->each.place[r->space + i]);
 }
 
 /* Adds weight times the element at `at`, u32. */
 static void add(const resize *r, const um_val *at, um_val weight)
 {
-    um_kernel *k = r->k;
-    um_val place[UM_MAX_RANK];
-    memcpy(place, r->place, sizeof place);
-    for (int32_t i = 0; i < r->axes; i++) place[r->space + i] = at[i];
-    um_val index = um_kview_index(k, &r->from, r->from.base, 0, r->walk.rank, place);
-    um_val x = um_kvalue_as(k, r->compute, um_kview_load(k, &r->from, index));
-    um_ksum_add(k, r->sum, r->lost, um_k_mul(k, weight, x));
+    um_keach from = r->each;
+    for (int32_t i = 0; i < r->axes; i++) from.place[r->space + i] = at[i];
+    um_val x = um_keach_load_as(&from, 1, r->compute);
+    um_ksum_add(r->k, r->sum, um_k_mul(r->k, weight, x));
 }
 
 static void make_forward(const resize *r)
@@ -284,29 +261,19 @@ static um_dtype whole_of(const um_op *op)
 um_status um_kresize_plan(const um_op *op, um_kplan *plan)
 {
     const um_view *views[2] = {&op->out[0], &op->in[0]};
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
-    resize r = {.op = op, .desc = &op->attrs.resize, .launch = launch, .whole = whole_of(op)};
-    r.walk = um_kwalk_apart(2, views);
+    resize r = {.op = op, .desc = &op->attrs.resize, .whole = whole_of(op)};
+    r.each.walk = um_kwalk_apart(2, views);
     r.compute = um_kvalue_compute(op->in[0].dtype);
     r.axes = op->in[0].rank - 2;
     r.space = um_space_axis(r.desc->layout);
     r.taps = r.desc->mode == UM_RESIZE_NEAREST ? 1 : r.desc->mode == UM_RESIZE_LINEAR ? 2 : TAPS;
-    UM_TRY(um_kernel_create(
-        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
-    um_kernel *k = r.k = launch->kernel;
-    um_keach each = declare(&r);
-    um_val e = um_keach_begin(k, &each);
-    um_kwalk_places(k, e, 0, r.walk.rank, r.size, r.place);
-    r.sum = um_k_var(k, "sum", r.compute, 1);
-    r.lost = um_k_var(k, "lost", r.compute, 1);
-    um_k_set(k, r.sum, real(&r, 0));
-    um_k_set(k, r.lost, real(&r, 0));
-    if (is_backward(op))
-        make_backward(&r);
-    else
-        make_forward(&r);
-    um_val to = um_kview_index(k, &r.made, r.made.base, 0, r.walk.rank, r.place);
-    um_kview_store(k, &r.made, to, um_kvalue_as(k, r.made.dtype, um_ksum_get(k, r.sum, r.lost)));
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
+    UM_TRY(um_keach_create(&r.each, plan, um_op_name(op->id)));
+    r.k = r.each.k;
+    um_keach_read(&r.each, 1);
+    for (int32_t i = 0; i < r.axes; i++) declare_axis(&r, i);
+    um_keach_begin(&r.each);
+    r.sum = um_ksum_new(r.k, real(&r, 0), "sum");
+    (is_backward(op) ? make_backward : make_forward)(&r);
+    um_keach_store(&r.each, um_ksum_get(r.k, r.sum));
+    return um_keach_finish(&r.each);
 }

@@ -8,11 +8,10 @@
 typedef struct rope {
     const um_op *op;
     um_kernel *k;
-    um_klaunch *launch;
     um_dtype compute;
-    um_kwalk walk; /* out, x */
-    um_kview out, x, ids;
-    um_val pairs, place[UM_MAX_RANK];
+    um_keach each; /* out, x */
+    um_kview ids;
+    um_val pairs;
 } rope;
 
 static int64_t pairs_of(const um_op *op)
@@ -25,14 +24,12 @@ static int64_t pairs_of(const um_op *op)
 static um_val position_of(const rope *r)
 {
     um_kernel *k = r->k;
-    um_val row = r->place[r->walk.rank - 2];
-    if (r->op->in_count == 2) {
-        um_val at = um_k_add(k, r->ids.base, um_k_mul(k, row, r->ids.stride[0]));
-        return um_kvalue_as(k, UM_I64, um_kview_load(k, &r->ids, at));
-    }
-    uint64_t offset = (uint64_t)r->op->attrs.rope.offset;
-    um_val part[2] = {um_klaunch_scalar(k, r->launch, "offset", (uint32_t)offset),
-                      um_klaunch_scalar(k, r->launch, "offset_high", (uint32_t)(offset >> 32))};
+    um_val row = r->each.place[r->each.walk.rank - 2];
+    if (r->op->in_count == 2) return um_kvalue_as(k, UM_I64, um_kview_load_at(k, &r->ids, 1, &row));
+    int64_t offset = r->op->attrs.rope.offset;
+    um_klaunch *launch = r->each.launch;
+    um_val part[2] = {um_klaunch_scalar(launch, offset, "offset"),
+                      um_klaunch_scalar(launch, offset >> 32, "offset_high")};
     um_val first = um_k_bitcast(k, UM_I64, 1, um_k_vector(k, 2, part));
     return um_k_add(k, first, um_k_convert(k, UM_I64, row));
 }
@@ -44,8 +41,8 @@ static um_val frequency_of(const rope *r, um_val pair)
     long double log_theta = -logl((long double)r->op->attrs.rope.theta);
     double high = r->compute == UM_F32 ? (double)(float)log_theta : (double)log_theta;
     double low = (double)(log_theta - (long double)high);
-    um_val factor = um_klaunch_real(k, r->launch, "log_theta", r->compute, high);
-    um_val rest = um_klaunch_real(k, r->launch, "log_theta_rest", r->compute, low);
+    um_val factor = um_klaunch_real(r->each.launch, r->compute, high, "log_theta");
+    um_val rest = um_klaunch_real(r->each.launch, r->compute, low, "log_theta_rest");
     um_val i = um_k_convert(k, r->compute, pair), n = um_k_convert(k, r->compute, r->pairs);
     um_val ratio = um_k_div(k, i, n), lost, back = um_k_product(k, ratio, n, &lost);
     um_val ratio_low = um_k_div(k, um_k_sub(k, um_k_sub(k, i, back), lost), n);
@@ -70,11 +67,9 @@ static void turn_of(const rope *r, um_val frequency, um_val *cosine, um_val *sin
 
 static um_val load_at(const rope *r, um_val last)
 {
-    um_val place[UM_MAX_RANK];
-    memcpy(place, r->place, sizeof place);
-    place[r->walk.rank - 1] = last;
-    um_val at = um_kview_index(r->k, &r->x, r->x.base, 0, r->walk.rank, place);
-    return um_kview_load(r->k, &r->x, at);
+    um_keach at = r->each;
+    at.place[at.walk.rank - 1] = last;
+    return um_keach_load(&at, 1);
 }
 
 /* The element at its place among those that turn. */
@@ -103,32 +98,23 @@ static um_val turned(const rope *r, um_val last)
 um_status um_krope_plan(const um_op *op, um_kplan *plan)
 {
     const um_view *out = &op->out[0];
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
-    rope r = {.op = op, .launch = launch, .compute = um_kvalue_compute(out->dtype)};
-    r.walk = um_kwalk_apart(2, (const um_view *[]){out, &op->in[0]});
-    UM_TRY(um_kernel_create(
-        &(um_kernel_desc){.name = um_op_name(op->id), .group_size = {UM_KGROUP}}, &launch->kernel));
-    um_kernel *k = r.k = launch->kernel;
-    um_kstore store = um_kwalk_store(out);
-    um_val size[UM_MAX_RANK] = {0};
-    um_keach each = um_keach_declare(k, launch, out, store);
-    um_kwalk_sizes(k, launch, &r.walk, 0, r.walk.rank, size);
-    r.out = um_kview_declare(k, launch, &r.walk, 0, UM_K_WRITE, store);
-    r.x = um_kview_declare(k, launch, &r.walk, 1, UM_K_READ, UM_KSTORE_PLAIN);
+    rope r = {.op = op, .compute = um_kvalue_compute(out->dtype)};
+    r.each.walk = um_kwalk_apart(2, (const um_view *[]){out, &op->in[0]});
+    UM_TRY(um_keach_create(&r.each, plan, um_op_name(op->id)));
+    um_kernel *k = r.k = r.each.k;
+    um_keach_read(&r.each, 1);
     if (op->in_count == 2) {
         um_kwalk ids = {.view_count = 3, .rank = 1, .view = {NULL, NULL, &op->in[1]}};
         ids.stride[2][0] = op->in[1].stride[0];
-        r.ids = um_kview_declare(k, launch, &ids, 2, UM_K_READ, UM_KSTORE_PLAIN);
+        r.ids = um_kview_read(r.each.launch, &ids, 2);
     }
-    r.pairs = um_klaunch_scalar(k, launch, "pairs", (uint32_t)pairs_of(op));
-    um_kwalk_places(k, um_keach_begin(k, &each), 0, r.walk.rank, size, r.place);
-    um_val last = r.place[r.walk.rank - 1];
-    um_val at = um_kview_index(k, &r.out, r.out.base, 0, r.walk.rank, r.place);
+    r.pairs = um_klaunch_scalar(r.each.launch, pairs_of(op), "pairs");
+    um_keach_begin(&r.each);
+    um_val last = r.each.place[r.each.walk.rank - 1];
     um_k_if(k, um_k_lt(k, last, um_k_add(k, r.pairs, r.pairs)));
-    um_kview_store(k, &r.out, at, um_kvalue_as(k, out->dtype, turned(&r, last)));
+    um_keach_store(&r.each, turned(&r, last));
     um_k_else(k);
-    um_kview_store(k, &r.out, at, load_at(&r, last));
+    um_keach_store(&r.each, load_at(&r, last));
     um_k_end(k);
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
+    return um_keach_finish(&r.each);
 }

@@ -20,34 +20,9 @@ typedef struct scan {
     um_val begin, end, part, first_sum;                     /* of the part; of the line's sums */
 } scan;
 
-/* Variables, or arrays: a value, and of a sum of floats what its roundings lost; else 0. */
-typedef struct pair {
-    um_mem v, lost;
-} pair;
-
 bool um_kscan_supports(const um_op *op, char *why, size_t why_size)
 {
-    return um_kwalk_fits(&op->out[0], why, why_size) && um_kwalk_fits(&op->in[0], why, why_size);
-}
-
-static um_kwalk walk_of(const um_op *op)
-{
-    const um_view *from[2] = {&op->out[0], &op->in[0]};
-    um_view moved[2];
-    int32_t rank = op->in[0].rank, axis = op->attrs.axis.axis;
-    if (axis < 0) axis += rank;
-    for (int32_t v = 0; v < 2; v++) {
-        moved[v] = *from[v];
-        for (int32_t d = axis; d < rank - 1; d++) {
-            moved[v].shape[d] = from[v]->shape[d + 1];
-            moved[v].stride[d] = from[v]->stride[d + 1];
-        }
-        moved[v].shape[rank - 1] = from[v]->shape[axis];
-        moved[v].stride[rank - 1] = from[v]->stride[axis];
-    }
-    um_kwalk w = um_kwalk_apart(2, (const um_view *[]){&moved[0], &moved[1]});
-    for (int32_t v = 0; v < 2; v++) w.view[v] = from[v]; /* whose ranges are bound */
-    return w;
+    return um_kop_fits(op, why, why_size);
 }
 
 /* What nothing comes to: a zero, a one, the lowest value. */
@@ -62,132 +37,124 @@ static bool has_lost(const scan *s)
     return s->op->id == UM_OP_CUMSUM && um_dtype_is_float(s->compute);
 }
 
-static pair declare_pair(const scan *s, const char *name, const char *lost)
+/* Sums, also of what is none: variables, or arrays. */
+static um_ksum new_state(const scan *s, const char *name)
 {
-    return (pair){um_k_var(s->k, name, s->compute, 1),
-                  has_lost(s) ? um_k_var(s->k, lost, s->compute, 1) : 0};
+    um_val none = nothing(s);
+    if (has_lost(s)) return um_ksum_new(s->k, none, "%s", name);
+    return (um_ksum){um_kvar(s->k, none, "%s", name), 0};
 }
 
-static void set_pair(const scan *s, pair p, um_val v)
+static void clear(const scan *s, um_ksum p)
 {
-    um_k_set(s->k, p.v, v);
+    um_k_set(s->k, p.sum, nothing(s));
     if (p.lost) um_k_set(s->k, p.lost, um_kvalue_number(s->k, s->compute, 0));
 }
 
 /* p and x (lost: 0 where it has none) become one. */
-static void join(const scan *s, pair p, um_val x, um_val lost)
+static void join(const scan *s, um_ksum p, um_val x, um_val lost)
 {
     um_kernel *k = s->k;
-    um_val v = um_k_get(k, p.v);
+    um_val v = um_k_get(k, p.sum);
     switch (s->op->id) {
     case UM_OP_CUMSUM:
-        um_ksum_add(k, p.v, p.lost, x);
+        um_ksum_add(k, p, x);
         if (lost) um_k_set(k, p.lost, um_k_add(k, um_k_get(k, p.lost), lost));
         break;
-    case UM_OP_CUMPROD: um_k_set(k, p.v, um_k_mul(k, v, x)); break;
-    default: um_k_set(k, p.v, um_kvalue_max(k, v, x));
+    case UM_OP_CUMPROD: um_k_set(k, p.sum, um_k_mul(k, v, x)); break;
+    default: um_k_set(k, p.sum, um_kvalue_max(k, v, x));
     }
 }
 
-static um_val load_at(scan *s, um_val j)
+static um_val load_at(const scan *s, um_val j)
 {
-    int32_t last = s->walk.rank - 1;
-    s->place[last] = j;
-    um_val at = um_kview_index(s->k, &s->in, s->from, last, last + 1, s->place);
+    um_val at = um_k_add(s->k, s->from, um_k_mul(s->k, j, s->in.stride[s->walk.rank - 1]));
     return um_kvalue_as(s->k, s->compute, um_kview_load(s->k, &s->in, at));
 }
 
-static void store_at(scan *s, um_val j, pair p)
+static void store_at(const scan *s, um_val j, um_ksum p)
 {
-    int32_t last = s->walk.rank - 1;
-    s->place[last] = j;
-    um_val at = um_kview_index(s->k, &s->out, s->to, last, last + 1, s->place);
-    um_val y = um_ksum_get(s->k, p.v, p.lost);
-    um_kview_store(s->k, &s->out, at, um_kvalue_as(s->k, s->out.dtype, y));
+    um_val at = um_k_add(s->k, s->to, um_k_mul(s->k, j, s->out.stride[s->walk.rank - 1]));
+    um_kview_store(s->k, &s->out, at, um_kvalue_as(s->k, s->out.dtype, um_ksum_get(s->k, p)));
 }
 
-static void go_along(scan *s)
+static void go_along(const scan *s)
 {
     um_kernel *k = s->k;
-    pair p = declare_pair(s, "so_far", "lost");
-    set_pair(s, p, nothing(s));
+    um_ksum p = new_state(s, "so_far");
     um_val j = um_k_for(k, s->begin, s->end, um_k_u32(k, 1));
     join(s, p, load_at(s, j), 0);
     store_at(s, j, p);
     um_k_end(k);
 }
 
+static void load_state(const scan *s, um_ksum p, um_ksum from, um_val at)
+{
+    um_k_set(s->k, p.sum, um_k_load(s->k, from.sum, at));
+    if (p.lost) um_k_set(s->k, p.lost, um_k_load(s->k, from.lost, at));
+}
+
+static void store_state(const scan *s, um_ksum p, um_ksum to, um_val at)
+{
+    um_k_store(s->k, to.sum, at, um_k_get(s->k, p.sum));
+    if (p.lost) um_k_store(s->k, to.lost, at, um_k_get(s->k, p.lost));
+}
+
 /* own becomes what this and all invocations before it have. */
-static void scan_group(const scan *s, pair own, pair room, um_val i)
+static void scan_group(const scan *s, um_ksum own, um_ksum room, um_val i)
 {
     um_kernel *k = s->k;
     for (uint32_t by = 1; by < UM_KGROUP; by *= 2) {
-        um_k_store(k, room.v, i, um_k_get(k, own.v));
-        if (room.lost) um_k_store(k, room.lost, i, um_k_get(k, own.lost));
+        store_state(s, own, room, i);
         um_k_barrier(k);
         um_k_if(k, um_k_ge(k, i, um_k_u32(k, by)));
         um_val at = um_k_sub(k, i, um_k_u32(k, by));
-        join(s, own, um_k_load(k, room.v, at), room.lost ? um_k_load(k, room.lost, at) : 0);
+        join(s, own, um_k_load(k, room.sum, at), room.lost ? um_k_load(k, room.lost, at) : 0);
         um_k_end(k);
         um_k_barrier(k);
     }
 }
 
-static void load_pair(const scan *s, pair p, pair from, um_val at)
-{
-    um_k_set(s->k, p.v, um_k_load(s->k, from.v, at));
-    if (p.lost) um_k_set(s->k, p.lost, um_k_load(s->k, from.lost, at));
-}
-
-static void store_pair(const scan *s, pair p, pair to, um_val at)
-{
-    um_k_store(s->k, to.v, at, um_k_get(s->k, p.v));
-    if (p.lost) um_k_store(s->k, to.lost, at, um_k_get(s->k, p.lost));
-}
-
 /* p becomes what the last invocation has in own. */
-static void take_last(const scan *s, pair p, pair own, pair room, um_val i)
+static void take_last(const scan *s, um_ksum p, um_ksum own, um_ksum room, um_val i)
 {
     um_kernel *k = s->k;
     um_val last = um_k_u32(k, UM_KGROUP - 1);
     um_k_if(k, um_k_eq(k, i, last));
-    store_pair(s, own, room, i);
+    store_state(s, own, room, i);
     um_k_end(k);
     um_k_barrier(k);
-    load_pair(s, p, room, last);
+    load_state(s, p, room, last);
     um_k_barrier(k);
 }
 
-static pair declare_room(const scan *s)
+static um_ksum declare_room(const scan *s)
 {
-    return (pair){um_k_shared(s->k, "room", s->compute, UM_KGROUP),
-                  has_lost(s) ? um_k_shared(s->k, "room_lost", s->compute, UM_KGROUP) : 0};
+    return (um_ksum){um_k_shared(s->k, "room", s->compute, UM_KGROUP),
+                     has_lost(s) ? um_k_shared(s->k, "room_lost", s->compute, UM_KGROUP) : 0};
 }
 
 /* sums: of all parts, or none. */
-static void go_along_wide(scan *s, pair sums)
+static void go_along_wide(const scan *s, um_ksum sums)
 {
     um_kernel *k = s->k;
     um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
-    pair before = declare_pair(s, "so_far", "lost"), own = declare_pair(s, "own", "own_lost");
-    pair room = declare_room(s);
-    set_pair(s, before, nothing(s));
-    if (sums.v) {
-        set_pair(s, own, nothing(s));
+    um_ksum before = new_state(s, "so_far"), own = new_state(s, "own"), room = declare_room(s);
+    if (sums.sum) {
         um_k_if(k, um_k_lt(k, i, s->part));
-        load_pair(s, own, sums, um_k_add(k, s->first_sum, i));
+        load_state(s, own, sums, um_k_add(k, s->first_sum, i));
         um_k_end(k);
         scan_group(s, own, room, i);
         take_last(s, before, own, room, i);
     }
     um_val first = um_k_for(k, s->begin, s->end, um_k_u32(k, UM_KGROUP));
     um_val j = um_k_add(k, first, i), in = um_k_lt(k, j, s->end);
-    set_pair(s, own, nothing(s));
+    clear(s, own);
     um_k_if(k, in);
-    um_k_set(k, own.v, load_at(s, j));
+    um_k_set(k, own.sum, load_at(s, j));
     um_k_end(k);
     scan_group(s, own, room, i);
-    join(s, own, um_k_get(k, before.v), before.lost ? um_k_get(k, before.lost) : 0);
+    join(s, own, um_k_get(k, before.sum), before.lost ? um_k_get(k, before.lost) : 0);
     um_k_if(k, in);
     store_at(s, j, own);
     um_k_end(k);
@@ -196,18 +163,17 @@ static void go_along_wide(scan *s, pair sums)
 }
 
 /* What the part comes to, for the next launch. */
-static void add_up(scan *s, pair sums)
+static void add_up(const scan *s, um_ksum sums)
 {
     um_kernel *k = s->k;
     um_val i = um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0);
-    pair own = declare_pair(s, "own", "own_lost");
-    set_pair(s, own, nothing(s));
+    um_ksum own = new_state(s, "own");
     um_val j = um_k_for(k, um_k_add(k, s->begin, i), s->end, um_k_u32(k, UM_KGROUP));
     join(s, own, load_at(s, j), 0);
     um_k_end(k);
     scan_group(s, own, declare_room(s), i);
     um_k_if(k, um_k_eq(k, i, um_k_u32(k, UM_KGROUP - 1)));
-    store_pair(s, own, sums, um_k_add(k, s->first_sum, s->part));
+    store_state(s, own, sums, um_k_add(k, s->first_sum, s->part));
     um_k_end(k);
 }
 
@@ -225,10 +191,10 @@ static void declare_part(scan *s, um_klaunch *launch, um_val *line)
     um_kernel *k = s->k;
     int64_t pieces = um_ceil_div(um_ceil_div(s->length, s->parts), UM_KGROUP);
     s->begin = um_k_u32(k, 0);
-    s->end = um_klaunch_scalar(k, launch, "length", (uint32_t)s->length);
+    s->end = um_klaunch_scalar(launch, s->length, "length");
     if (s->parts == 1) return;
-    um_val parts = um_klaunch_scalar(k, launch, "parts", (uint32_t)s->parts);
-    um_val size = um_klaunch_scalar(k, launch, "size", (uint32_t)(pieces * UM_KGROUP));
+    um_val parts = um_klaunch_scalar(launch, s->parts, "parts");
+    um_val size = um_klaunch_scalar(launch, pieces * UM_KGROUP, "size");
     s->part = um_k_rem(k, *line, parts);
     *line = um_k_div(k, *line, parts);
     s->first_sum = um_k_mul(k, *line, parts);
@@ -237,43 +203,38 @@ static void declare_part(scan *s, um_klaunch *launch, um_val *line)
 }
 
 /* Of the parts' sums, where there are parts. */
-static pair declare_sums(const scan *s, um_klaunch *launch, um_kplan *plan)
+static um_ksum declare_sums(const scan *s, um_klaunch *launch, um_kplan *plan)
 {
     uint64_t size = (uint64_t)(s->lines * s->parts * um_dtype_bits(s->compute) / 8);
     uint64_t second = (size + 15) / 16 * 16;
-    pair sums = {0};
+    um_ksum sums = {0};
     if (s->parts == 1) return sums;
     plan->scratch_bytes = UM_MAX(2 * second, UM_KFAULT_BYTES);
-    sums.v = um_klaunch_scratch(s->k, launch, "sums", s->compute, 0, size);
-    if (has_lost(s))
-        sums.lost = um_klaunch_scratch(s->k, launch, "sums_lost", s->compute, second, size);
+    sums.sum = um_klaunch_scratch(launch, "sums", s->compute, 0, size);
+    if (has_lost(s)) sums.lost = um_klaunch_scratch(launch, "sums_lost", s->compute, second, size);
     return sums;
 }
 
 static um_status plan_launch(scan *s, um_kplan *plan, bool adds_up)
 {
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
-    bool narrow = um_dtype_bits(s->op->out[0].dtype) < 32;
+    um_klaunch *launch;
     int32_t last = s->walk.rank - 1;
     char name[32];
     snprintf(name, sizeof name, "%s%s", um_op_name(s->op->id), adds_up ? "_parts" : "");
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
-                            &launch->kernel));
+    UM_TRY(um_kplan_launch(plan, name, UM_KGROUP, &launch));
     um_kernel *k = s->k = launch->kernel;
-    um_val count = um_klaunch_scalar(k, launch, "lines", (uint32_t)s->lines);
+    um_val count = um_klaunch_scalar(launch, s->lines, "lines");
     um_klaunch_groups(launch, s->wide ? s->lines * s->parts : um_ceil_div(s->lines, UM_KGROUP));
-    um_kwalk_sizes(k, launch, &s->walk, 0, last, s->size);
-    if (!adds_up)
-        s->out = um_kview_declare(k, launch, &s->walk, 0, UM_K_WRITE,
-                                  narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
-    s->in = um_kview_declare(k, launch, &s->walk, 1, UM_K_READ, UM_KSTORE_PLAIN);
-    pair sums = declare_sums(s, launch, plan);
+    um_kwalk_sizes(launch, &s->walk, 0, last, s->size);
+    if (!adds_up) s->out = um_kview_write(launch, &s->walk, 0);
+    s->in = um_kview_read(launch, &s->walk, 1);
+    um_ksum sums = declare_sums(s, launch, plan);
     um_val line = s->wide ? um_klaunch_group_number(k) : um_klaunch_number(k);
     declare_part(s, launch, &line);
     um_k_if(k, um_k_lt(k, line, count));
     um_kwalk_places(k, line, 0, last, s->size, s->place);
-    if (!adds_up) s->to = um_kview_index(k, &s->out, s->out.base, 0, last, s->place);
-    s->from = um_kview_index(k, &s->in, s->in.base, 0, last, s->place);
+    if (!adds_up) s->to = um_kview_place(k, &s->out, last, s->place);
+    s->from = um_kview_place(k, &s->in, last, s->place);
     if (adds_up)
         add_up(s, sums);
     else if (s->wide)
@@ -286,7 +247,9 @@ static um_status plan_launch(scan *s, um_kplan *plan, bool adds_up)
 
 um_status um_kscan_plan(const um_op *op, um_kplan *plan)
 {
-    scan s = {.op = op, .walk = walk_of(op), .compute = um_kvalue_compute(op->in[0].dtype)};
+    scan s = {.op = op, .compute = um_kvalue_compute(op->in[0].dtype)};
+    const um_view *views[2] = {&op->out[0], &op->in[0]};
+    s.walk = um_kwalk_behind(2, views, op->attrs.axis.axis);
     s.length = s.walk.shape[s.walk.rank - 1];
     s.lines = um_view_count(&op->out[0]) / s.length;
     share_out(&s);

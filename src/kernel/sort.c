@@ -32,9 +32,7 @@ typedef struct side {
 bool um_korder_fits(const um_op *op, int64_t count, char *why, size_t why_size)
 {
     if (count <= INT32_MAX / 2) return true; /* of three words; lines may be filled up to twice */
-    if (why_size > 0)
-        snprintf(why, why_size, "%s: no kernel for 2^30 elements or more", um_op_name(op->id));
-    return false;
+    return um_kplan_refuse(op, why, why_size, "for 2^30 elements or more");
 }
 
 static uint64_t side_bytes(const um_korder *o)
@@ -42,15 +40,15 @@ static uint64_t side_bytes(const um_korder *o)
     return ((uint64_t)UM_MAX(o->count, 1) * (uint64_t)(o->words + 1) * 4 + 15) / 16 * 16;
 }
 
-static um_mem declare_side(um_kernel *k, um_klaunch *launch, const um_korder *o, int32_t which)
+static um_mem declare_side(um_klaunch *launch, const um_korder *o, int32_t which)
 {
     uint64_t bytes = side_bytes(o), offset = UM_KFAULT_BYTES + (uint64_t)which * bytes;
-    return um_klaunch_scratch(k, launch, which ? "side1" : "side0", UM_U32, offset, bytes);
+    return um_klaunch_scratch(launch, which ? "side1" : "side0", UM_U32, offset, bytes);
 }
 
-um_mem um_korder_declare(um_kernel *k, um_klaunch *launch, const um_korder *o)
+um_mem um_korder_declare(um_klaunch *launch, const um_korder *o)
 {
-    return declare_side(k, launch, o, 0);
+    return declare_side(launch, o, 0);
 }
 
 static int32_t merges_of(const um_korder *o)
@@ -60,9 +58,9 @@ static int32_t merges_of(const um_korder *o)
     return count;
 }
 
-um_mem um_korder_declare_sorted(um_kernel *k, um_klaunch *launch, const um_korder *o)
+um_mem um_korder_declare_sorted(um_klaunch *launch, const um_korder *o)
 {
-    return declare_side(k, launch, o, (merges_of(o) + 1) % 2);
+    return declare_side(launch, o, (merges_of(o) + 1) % 2);
 }
 
 static um_val word_at(um_kernel *k, um_val e, int32_t size, int32_t w)
@@ -101,8 +99,7 @@ static um_val search(um_kernel *k, int32_t words, side s, um_val count, um_val t
                      const um_val *key, um_val or_equal)
 {
     um_val one = um_k_u32(k, 1), zero = um_k_u32(k, 0), other[MOST_WORDS] = {0};
-    um_mem found = um_k_var(k, "found", UM_U32, 1);
-    um_k_set(k, found, zero);
+    um_mem found = um_kvar(k, zero, "found");
     um_val i = um_k_for(k, zero, um_k_add(k, top, one), one);
     um_val next = um_k_add(k, um_k_get(k, found), um_k_shl(k, one, um_k_sub(k, top, i)));
     um_k_if(k, um_k_le(k, next, count));
@@ -128,13 +125,11 @@ void um_korder_load(um_kernel *k, um_mem sorted, int32_t words, um_val e, um_val
 
 static um_status begin_launch(order *s, const char *name, int64_t groups)
 {
-    s->launch = &s->plan->launch[s->plan->launch_count++];
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = name, .group_size = {UM_KGROUP}},
-                            &s->launch->kernel));
+    UM_TRY(um_kplan_launch(s->plan, name, UM_KGROUP, &s->launch));
     um_klaunch_groups(s->launch, groups);
     s->k = s->launch->kernel;
-    s->length = um_klaunch_scalar(s->k, s->launch, "length", (uint32_t)s->o->length);
-    s->limit = um_klaunch_scalar(s->k, s->launch, "limit", (uint32_t)s->most);
+    s->length = um_klaunch_scalar(s->launch, s->o->length, "length");
+    s->limit = um_klaunch_scalar(s->launch, s->most, "limit");
     return UM_OK;
 }
 
@@ -198,15 +193,14 @@ static um_status plan_tiles(order *s, const char *name)
     filled = um_ceil_div(s->o->length, filled) * filled;
     UM_TRY(begin_launch(s, name, um_ceil_div(s->lines * filled, s->tile)));
     um_kernel *k = s->k;
-    um_val size = um_klaunch_scalar(k, s->launch, "filled", (uint32_t)filled);
-    um_val lines = um_klaunch_scalar(k, s->launch, "lines", (uint32_t)s->lines);
-    um_val used =
-        um_klaunch_scalar(k, s->launch, "used", (uint32_t)UM_MIN(s->lines * filled, s->tile));
-    um_val end = um_klaunch_scalar(k, s->launch, "rounds", rounds);
+    um_val size = um_klaunch_scalar(s->launch, filled, "filled");
+    um_val lines = um_klaunch_scalar(s->launch, s->lines, "lines");
+    um_val used = um_klaunch_scalar(s->launch, UM_MIN(s->lines * filled, s->tile), "used");
+    um_val end = um_klaunch_scalar(s->launch, rounds, "rounds");
     um_val zero = um_k_u32(k, 0), one = um_k_u32(k, 1), record[MOST_WORDS] = {0};
-    um_mem keys = um_korder_declare(k, s->launch, s->o);
-    side out = {puts ? 0 : declare_side(k, s->launch, s->o, 1), zero};
-    if (puts) s->o->declare(s->o->ctx, k, s->launch);
+    um_mem keys = um_korder_declare(s->launch, s->o);
+    side out = {puts ? 0 : declare_side(s->launch, s->o, 1), zero};
+    if (puts) s->o->declare(s->o->ctx, s->launch);
     um_val half = um_k_u32(k, s->tile);
     side room = {um_k_shared(k, "room", UM_U32, 2 * s->tile * (uint32_t)(words + 1)), zero};
     slot at = each_slot(s, used, size, lines);
@@ -245,12 +239,12 @@ static um_status plan_merges(order *s)
     uint32_t run = (uint32_t)__builtin_ctz(s->tile);
     UM_TRY(begin_launch(s, "merge_runs", um_ceil_div(s->o->count, UM_KGROUP)));
     um_kernel *k = s->k;
-    um_val count = um_klaunch_scalar(k, s->launch, "count", (uint32_t)s->o->count);
-    um_val top = um_klaunch_scalar(k, s->launch, "run_log2", run), e = um_klaunch_number(k);
+    um_val count = um_klaunch_scalar(s->launch, s->o->count, "count");
+    um_val top = um_klaunch_scalar(s->launch, run, "run_log2"), e = um_klaunch_number(k);
     um_k_if(k, um_k_lt(k, e, count));
     um_val i = um_k_rem(k, e, s->length), first = um_k_sub(k, e, i);
-    side from = {declare_side(k, s->launch, s->o, 1), first};
-    merge(s, i, s->length, top, from, (side){declare_side(k, s->launch, s->o, 0), first});
+    side from = {declare_side(s->launch, s->o, 1), first};
+    merge(s, i, s->length, top, from, (side){declare_side(s->launch, s->o, 0), first});
     um_k_end(k);
     for (int32_t n = 1; n < merges_of(s->o); n++, s->launch++) {
         um_klaunch *next = &s->plan->launch[s->plan->launch_count++];
@@ -266,9 +260,9 @@ static um_status plan_put(order *s, const char *name)
 {
     UM_TRY(begin_launch(s, name, um_ceil_div(s->lines * s->most, UM_KGROUP)));
     um_kernel *k = s->k;
-    um_val outs = um_klaunch_scalar(k, s->launch, "outs", (uint32_t)(s->lines * s->most));
-    um_mem sorted = um_korder_declare_sorted(k, s->launch, s->o);
-    s->o->declare(s->o->ctx, k, s->launch);
+    um_val outs = um_klaunch_scalar(s->launch, s->lines * s->most, "outs");
+    um_mem sorted = um_korder_declare_sorted(s->launch, s->o);
+    s->o->declare(s->o->ctx, s->launch);
     um_val n = um_klaunch_number(k);
     um_k_if(k, um_k_lt(k, n, outs));
     um_val line = um_k_div(k, n, s->limit), rank = um_k_rem(k, n, s->limit);
@@ -344,94 +338,56 @@ typedef struct sort {
 
 bool um_ksort_supports(const um_op *op, char *why, size_t why_size)
 {
-    for (int32_t i = 0; i < op->out_count; i++)
-        if (!um_kwalk_fits(&op->out[i], why, why_size)) return false;
-    if (!um_kwalk_fits(&op->in[0], why, why_size)) return false;
-    return um_korder_fits(op, um_view_count(&op->in[0]), why, why_size);
-}
-
-static const um_view *view_of(const um_op *op, int32_t v)
-{
-    return v < op->out_count ? &op->out[v] : &op->in[0];
+    return um_kop_fits(op, why, why_size) &&
+           um_korder_fits(op, um_view_count(&op->in[0]), why, why_size);
 }
 
 static um_kwalk walk_of(const um_op *op)
 {
-    um_view moved[3];
-    const um_view *views[3] = {NULL};
-    int32_t rank = op->in[0].rank, axis = op->attrs.sort.axis, count = op->out_count + 1;
-    if (axis < 0) axis += rank;
-    for (int32_t v = 0; v < count; v++) {
-        moved[v] = op->in[0];
-        for (int32_t d = 0; d < rank; d++) {
-            int32_t from = d == rank - 1 ? axis : d + (d >= axis);
-            moved[v].shape[d] = op->in[0].shape[from];
-            moved[v].stride[d] = view_of(op, v)->stride[from];
-        }
-        views[v] = &moved[v];
-    }
-    um_kwalk w = um_kwalk_apart(count, views);
-    for (int32_t v = 0; v < count; v++) w.view[v] = view_of(op, v); /* whose ranges are bound */
-    return w;
-}
-
-static void declare_input(sort *s, um_kernel *k, um_klaunch *launch)
-{
-    int32_t in = s->op->out_count;
-    s->view[in] = um_kview_declare(k, launch, &s->walk, in, UM_K_READ, UM_KSTORE_PLAIN);
+    const um_view *views[3] = {&op->out[0], &op->out[1]};
+    views[op->out_count] = &op->in[0];
+    return um_kwalk_behind(op->out_count + 1, views, op->attrs.sort.axis);
 }
 
 static bool has_values(const um_op *op) { return op->id == UM_OP_SORT || op->id == UM_OP_TOPK; }
 
-static void declare(void *ctx, um_kernel *k, um_klaunch *launch)
+static void declare(void *ctx, um_klaunch *launch)
 {
     sort *s = ctx;
-    um_kwalk_sizes(k, launch, &s->walk, 0, s->walk.rank, s->size);
-    if (has_values(s->op)) declare_input(s, k, launch);
-    for (int32_t v = 0; v < s->op->out_count; v++) {
-        bool narrow = um_dtype_bits(s->op->out[v].dtype) < 32;
-        s->view[v] = um_kview_declare(k, launch, &s->walk, v, UM_K_WRITE,
-                                      narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
-    }
-}
-
-static um_val load_at(const sort *s, um_kernel *k, const um_val *place)
-{
-    const um_kview *in = &s->view[s->op->out_count];
-    return um_kview_load(k, in, um_kview_index(k, in, in->base, 0, s->walk.rank, place));
+    int32_t in = s->op->out_count;
+    um_kwalk_sizes(launch, &s->walk, 0, s->walk.rank, s->size);
+    if (has_values(s->op)) s->view[in] = um_kview_read(launch, &s->walk, in);
+    for (int32_t v = 0; v < in; v++) s->view[v] = um_kview_write(launch, &s->walk, v);
 }
 
 static void put_element(void *ctx, um_kernel *k, um_val e, um_val i, um_val rank)
 {
     const sort *s = ctx;
+    int32_t axes = s->walk.rank, in = s->op->out_count;
     um_val place[UM_MAX_RANK] = {0}, where = um_k_convert(k, UM_I64, i);
-    um_kwalk_places(k, e, 0, s->walk.rank, s->size, place);
-    um_val x = has_values(s->op) ? load_at(s, k, place) : where;
-    place[s->walk.rank - 1] = rank;
-    for (int32_t v = 0; v < s->op->out_count; v++) {
-        const um_kview *out = &s->view[v];
-        um_val to = um_kview_index(k, out, out->base, 0, s->walk.rank, place);
-        um_kview_store(k, out, to, v == 0 ? x : where);
+    um_kwalk_places(k, e, 0, axes, s->size, place);
+    um_val x = has_values(s->op) ? um_kview_load_at(k, &s->view[in], axes, place) : where;
+    place[axes - 1] = rank;
+    for (int32_t v = 0; v < in; v++) {
+        um_val to = um_kview_place(k, &s->view[v], axes, place);
+        um_kview_store(k, &s->view[v], to, v == 0 ? x : where);
     }
 }
 
 static um_status plan_keys(sort *s, um_kplan *plan, const um_korder *o)
 {
-    um_klaunch *launch = &plan->launch[plan->launch_count++];
-    um_val place[UM_MAX_RANK] = {0}, key[2] = {0};
-    UM_TRY(um_kernel_create(&(um_kernel_desc){.name = "sort_keys", .group_size = {UM_KGROUP}},
-                            &launch->kernel));
-    um_kernel *k = launch->kernel;
-    um_keach each = um_keach_declare(k, launch, &s->op->in[0], UM_KSTORE_PLAIN);
-    um_kwalk_sizes(k, launch, &s->walk, 0, s->walk.rank, s->size);
-    declare_input(s, k, launch);
-    um_mem keys = um_korder_declare(k, launch, o);
-    um_val e = um_keach_begin(k, &each);
-    um_kwalk_places(k, e, 0, s->walk.rank, s->size, place);
-    key_of(k, load_at(s, k, place), s->op->attrs.sort.descending != 0, key);
-    um_korder_store(k, keys, o->words, e, key);
-    um_keach_end(k, &each);
-    return um_kernel_finish(k);
+    um_keach each = {.walk = {.view_count = 1, .rank = s->walk.rank, .view = {&s->op->in[0]}}};
+    um_val key[2] = {0};
+    memcpy(each.walk.shape, s->walk.shape, sizeof each.walk.shape);
+    memcpy(each.walk.stride, s->walk.stride[s->op->out_count], sizeof each.walk.stride[0]);
+    UM_TRY(um_keach_start(&each, plan, "sort_keys"));
+    um_kernel *k = each.k;
+    each.view[0] = um_kview_read(each.launch, &each.walk, 0);
+    um_mem keys = um_korder_declare(each.launch, o);
+    um_keach_begin(&each);
+    key_of(k, um_keach_load(&each, 0), s->op->attrs.sort.descending != 0, key);
+    um_korder_store(k, keys, o->words, each.number, key);
+    return um_keach_finish(&each);
 }
 
 um_status um_ksort_plan(const um_op *op, um_kplan *plan)

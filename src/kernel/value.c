@@ -6,7 +6,6 @@
 #include "ir/math.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* ---- words --------------------------------------------------------------------------------- */
 
@@ -254,8 +253,7 @@ static um_val f_gelu_tanh(um_kernel *k, um_val x)
     part_low = um_k_add(k, part_low, um_k_mul(k, by, square_low));
     part_low = um_k_add(k, part_low, times(k, square, d_low));
     part_low = plus(k, part_low, c_low);
-    um_val sum = um_k_add(k, high, part), back = um_k_sub(k, sum, high);
-    um_val lost = um_k_add(k, um_k_sub(k, high, um_k_sub(k, sum, back)), um_k_sub(k, part, back));
+    um_val lost, sum = um_k_sum(k, high, part, &lost);
     um_val u = um_k_product(k, a, sum, &u_low);
     u_low = um_k_add(k, u_low, um_k_mul(k, a, um_k_add(k, lost, part_low)));
     um_val h = um_k_exp_of_sum(k, times(k, u, -0.5), times(k, u_low, -0.5));
@@ -308,13 +306,9 @@ static um_val f_hypot(um_kernel *k, um_val a, um_val b)
     return um_k_select(k, infinite, inf, um_k_mul(k, root, unscale));
 }
 
-static um_val new_var(um_kernel *k, um_val value)
+static um_mem new_var(um_kernel *k, um_val value)
 {
-    char name[32];
-    snprintf(name, sizeof name, "var%lld", (long long)k->mem_count);
-    um_mem var = um_k_var(k, name, dtype_of(k, value), 1);
-    um_k_set(k, var, value);
-    return var;
+    return um_kvar(k, value, "var%lld", (long long)k->mem_count);
 }
 
 /* r - q t of f32 or f64, exactly where that is one; scaled where q t could be too large. */

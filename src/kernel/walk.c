@@ -11,13 +11,22 @@
 bool um_kwalk_fits(const um_view *view, char *why, size_t why_size)
 {
     int64_t low, high, bits = um_dtype_bits(view->dtype);
-    const char *text = NULL;
-    if (um_view_count(view) > COUNT_MAX || !um_view_extent(view, &low, &high) ||
-        (high - low) / bits > COUNT_MAX / 8)
-        text = "it has 2^32 elements or more";
-    if (text && why_size > 0)
-        snprintf(why, why_size, "no kernel takes %s: %s", um_dtype_name(view->dtype), text);
-    return !text;
+    if (um_view_count(view) <= COUNT_MAX && um_view_extent(view, &low, &high) &&
+        (high - low) / bits <= COUNT_MAX / 8)
+        return true;
+    snprintf(why, why_size, "no kernel takes %s: it has 2^32 elements or more",
+             um_dtype_name(view->dtype));
+    return false;
+}
+
+bool um_kop_fits(const um_op *op, char *why, size_t why_size)
+{
+    bool fits = true;
+    for (int32_t i = 0; fits && i < op->in_count; i++)
+        fits = um_kwalk_fits(&op->in[i], why, why_size);
+    for (int32_t i = 0; fits && i < op->out_count; i++)
+        fits = um_kwalk_fits(&op->out[i], why, why_size);
+    return fits;
 }
 
 /* ---- axes ----------------------------------------------------------------------------------- */
@@ -62,6 +71,18 @@ um_kwalk um_kwalk_apart(int32_t count, const um_view *const *views)
     return w;
 }
 
+um_kwalk um_kwalk_behind(int32_t count, const um_view *const *views, int32_t axis)
+{
+    um_kwalk w = um_kwalk_apart(count, views);
+    if (axis < 0) axis += w.rank;
+    for (int32_t d = 0; d < w.rank; d++) {
+        int32_t from = d == w.rank - 1 ? axis : d + (d >= axis);
+        w.shape[d] = views[count - 1]->shape[from];
+        for (int32_t v = 0; v < count; v++) w.stride[v][d] = views[v]->stride[from];
+    }
+    return w;
+}
+
 um_kstore um_kwalk_store(const um_view *out)
 {
     int64_t bits = um_dtype_bits(out->dtype);
@@ -86,37 +107,49 @@ int32_t um_kwalk_lanes(const um_view *view, int32_t axis)
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
-um_val um_klaunch_scalar(um_kernel *k, um_klaunch *launch, const char *name, uint32_t value)
+um_val um_klaunch_scalar(um_klaunch *launch, int64_t value, const char *name, ...)
 {
-    launch->scalar[launch->scalar_count++] = value;
-    return um_k_scalar(k, name, UM_U32);
+    char text[32];
+    va_list args;
+    va_start(args, name);
+    vsnprintf(text, sizeof text, name, args);
+    va_end(args);
+    launch->scalar[launch->scalar_count++] = (uint32_t)value;
+    return um_k_scalar(launch->kernel, text, UM_U32);
 }
 
-um_val um_klaunch_real(um_kernel *k, um_klaunch *launch, const char *name, um_dtype dtype,
-                       double value)
+um_val um_klaunch_real(um_klaunch *launch, um_dtype dtype, double value, const char *name)
 {
-    char high_name[32];
-    uint64_t bits = 0;
-    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    um_val low = um_klaunch_scalar(k, launch, name, (uint32_t)bits);
-    if (dtype != UM_F64) return um_k_bitcast(k, dtype, 1, low);
-    snprintf(high_name, sizeof high_name, "%s_high", name);
-    um_val high = um_klaunch_scalar(k, launch, high_name, (uint32_t)(bits >> 32));
+    um_kernel *k = launch->kernel;
+    uint64_t bits = dtype == UM_I32 ? (uint64_t)(int64_t)value : 0; /* wraps */
+    if (dtype != UM_I32) um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
+    um_val low = um_klaunch_scalar(launch, (int64_t)bits, "%s", name);
+    if (um_dtype_bits(dtype) == 32) return um_k_bitcast(k, dtype, 1, low);
+    um_val high = um_klaunch_scalar(launch, (int64_t)(bits >> 32), "%s_high", name);
     return um_k_bitcast(k, dtype, 1, um_k_vector(k, 2, (um_val[]){low, high}));
 }
 
-void um_kwalk_sizes(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t first, int32_t end,
-                    um_val *size)
+um_mem um_kvar(um_kernel *k, um_val value, const char *name, ...)
 {
-    char name[32];
-    for (int32_t axis = first + 1; axis < end; axis++) {
-        snprintf(name, sizeof name, "size%d", axis);
-        size[axis] = um_klaunch_scalar(k, launch, name, (uint32_t)w->shape[axis]);
-    }
+    char text[32];
+    um_ktype type = um_val_type(k, value);
+    va_list args;
+    va_start(args, name);
+    vsnprintf(text, sizeof text, name, args);
+    va_end(args);
+    um_mem var = um_k_var(k, text, type.dtype, type.lanes);
+    um_k_set(k, var, value);
+    return var;
 }
 
-um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, int32_t index,
-                          int32_t access, um_kstore store)
+void um_kwalk_sizes(um_klaunch *launch, const um_kwalk *w, int32_t first, int32_t end, um_val *size)
+{
+    for (int32_t axis = first + 1; axis < end; axis++)
+        size[axis] = um_klaunch_scalar(launch, w->shape[axis], "size%d", axis);
+}
+
+um_kview um_kview_declare(um_klaunch *launch, const um_kwalk *w, int32_t index, int32_t access,
+                          um_kstore store)
 {
     const um_view *view = w->view[index];
     int64_t low = 0, high = 0, bits = um_dtype_bits(view->dtype);
@@ -131,22 +164,54 @@ um_kview um_kview_declare(um_kernel *k, um_klaunch *launch, const um_kwalk *w, i
     um_dtype dtype = store == UM_KSTORE_ATOMIC            ? UM_U32
                      : view->dtype == UM_BOOL || bits < 8 ? UM_U8 /* another view may lie there */
                                                           : view->dtype;
-    v.mem = um_k_buffer(k, name, dtype, store == UM_KSTORE_ATOMIC ? UM_K_READ_WRITE : access);
-    snprintf(name, sizeof name, "base%d", index);
-    v.base =
-        um_klaunch_scalar(k, launch, name, (uint32_t)((view->ptr - begin) * 8 / (uint64_t)bits));
-    for (int32_t axis = 0; axis < w->rank; axis++) {
-        snprintf(name, sizeof name, "stride%d_%d", index, axis);
-        v.stride[axis] = um_klaunch_scalar(k, launch, name, (uint32_t)w->stride[index][axis]);
-    }
+    v.mem = um_k_buffer(launch->kernel, name, dtype,
+                        store == UM_KSTORE_ATOMIC ? UM_K_READ_WRITE : access);
+    v.base = um_klaunch_scalar(launch, (int64_t)((view->ptr - begin) * 8 / (uint64_t)bits),
+                               "base%d", index);
+    for (int32_t axis = 0; axis < w->rank; axis++)
+        v.stride[axis] =
+            um_klaunch_scalar(launch, w->stride[index][axis], "stride%d_%d", index, axis);
     return v;
 }
 
-um_mem um_klaunch_scratch(um_kernel *k, um_klaunch *launch, const char *name, um_dtype dtype,
-                          uint64_t offset, uint64_t size_bytes)
+um_kview um_kview_read(um_klaunch *launch, const um_kwalk *w, int32_t index)
+{
+    return um_kview_declare(launch, w, index, UM_K_READ, UM_KSTORE_PLAIN);
+}
+
+um_kview um_kview_write(um_klaunch *launch, const um_kwalk *w, int32_t index)
+{
+    bool narrow = um_dtype_bits(w->view[index]->dtype) < 32;
+    return um_kview_declare(launch, w, index, UM_K_WRITE,
+                            narrow ? UM_KSTORE_ATOMIC : UM_KSTORE_PLAIN);
+}
+
+static bool lies_on_output(const um_kwalk *w, int32_t index)
+{
+    return w->view[index] && um_views_identical(w->view[index], w->view[0]);
+}
+
+um_kview um_kview_output(um_klaunch *launch, const um_kwalk *w, um_kstore store)
+{
+    int32_t access = UM_K_WRITE;
+    for (int32_t v = 1; v < w->view_count; v++)
+        if (lies_on_output(w, v)) access = UM_K_READ_WRITE;
+    return um_kview_declare(launch, w, 0, access, store);
+}
+
+um_kview um_kview_input(um_klaunch *launch, const um_kwalk *w, int32_t index, const um_kview *out)
+{
+    um_kview v = *out;
+    if (!lies_on_output(w, index)) return um_kview_read(launch, w, index);
+    v.dtype = w->view[index]->dtype;
+    return v;
+}
+
+um_mem um_klaunch_scratch(um_klaunch *launch, const char *name, um_dtype dtype, uint64_t offset,
+                          uint64_t size_bytes)
 {
     launch->buffer[launch->buffer_count++] = (um_kbinding){offset, size_bytes, true};
-    return um_k_buffer(k, name, dtype, UM_K_READ_WRITE);
+    return um_k_buffer(launch->kernel, name, dtype, UM_K_READ_WRITE);
 }
 
 void um_kflag(um_kernel *k, um_mem mem, uint32_t index, um_val condition)
@@ -176,6 +241,16 @@ um_val um_kview_index(um_kernel *k, const um_kview *v, um_val base, int32_t firs
     return base;
 }
 
+um_val um_kview_place(um_kernel *k, const um_kview *v, int32_t rank, const um_val *place)
+{
+    return um_kview_index(k, v, v->base, 0, rank, place);
+}
+
+um_val um_kview_load_at(um_kernel *k, const um_kview *v, int32_t rank, const um_val *place)
+{
+    return um_kview_load(k, v, um_kview_place(k, v, rank, place));
+}
+
 um_val um_klaunch_group_number(um_kernel *k)
 {
     um_val row =
@@ -197,36 +272,75 @@ void um_klaunch_groups(um_klaunch *launch, int64_t count)
     launch->group_count[2] = 1;
 }
 
-um_keach um_keach_declare(um_kernel *k, um_klaunch *launch, const um_view *out, um_kstore store)
+/* ---- each element --------------------------------------------------------------------------- */
+
+um_status um_keach_start(um_keach *each, um_kplan *plan, const char *name)
 {
+    const um_view *out = each->walk.view[0];
     int64_t size = um_dtype_bits(out->dtype) / 8, count = um_view_count(out), per = 1, before = 0;
-    um_keach each = {.words = store == UM_KSTORE_WORDS};
-    each.count = um_klaunch_scalar(k, launch, "count", (uint32_t)count);
-    if (each.words) {
+    UM_TRY(um_kplan_launch(plan, name, UM_KGROUP, &each->launch));
+    each->k = each->launch->kernel;
+    each->count = um_klaunch_scalar(each->launch, count, "count");
+    if (each->store == UM_KSTORE_WORDS) {
         per = 4 / size;
         before = (int64_t)(out->ptr & 3) / size;
-        each.per = um_k_u32(k, (uint32_t)per);
-        each.shift = um_klaunch_scalar(k, launch, "shift", (uint32_t)before);
+        each->per = um_k_u32(each->k, (uint32_t)per);
+        each->shift = um_klaunch_scalar(each->launch, before, "shift");
     }
-    um_klaunch_groups(launch, um_ceil_div(um_ceil_div(count + before, per), UM_KGROUP));
-    return each;
+    um_klaunch_groups(each->launch, um_ceil_div(um_ceil_div(count + before, per), UM_KGROUP));
+    um_kwalk_sizes(each->launch, &each->walk, 0, each->walk.rank, each->size);
+    return UM_OK;
 }
 
-um_val um_keach_begin(um_kernel *k, const um_keach *each)
+um_status um_keach_create(um_keach *each, um_kplan *plan, const char *name)
 {
-    um_val number = um_klaunch_number(k);
-    if (each->words) {
+    each->store = um_kwalk_store(each->walk.view[0]);
+    UM_TRY(um_keach_start(each, plan, name));
+    each->view[0] = um_kview_output(each->launch, &each->walk, each->store);
+    return UM_OK;
+}
+
+void um_keach_read(um_keach *each, int32_t view)
+{
+    each->view[view] = um_kview_input(each->launch, &each->walk, view, &each->view[0]);
+}
+
+void um_keach_begin(um_keach *each)
+{
+    um_kernel *k = each->k;
+    um_val e = um_klaunch_number(k);
+    if (each->per) {
         um_val j = um_k_for(k, um_k_u32(k, 0), each->per, um_k_u32(k, 1));
-        number = um_k_add(k, um_k_mul(k, number, each->per), um_k_sub(k, j, each->shift));
+        e = um_k_add(k, um_k_mul(k, e, each->per), um_k_sub(k, j, each->shift));
     }
-    um_k_if(k, um_k_lt(k, number, each->count));
-    return number;
+    um_k_if(k, um_k_lt(k, e, each->count));
+    um_kwalk_places(k, e, 0, each->walk.rank, each->size, each->place);
+    each->number = e;
 }
 
-void um_keach_end(um_kernel *k, const um_keach *each)
+um_status um_keach_finish(um_keach *each)
 {
-    um_k_end(k);
-    if (each->words) um_k_end(k);
+    um_k_end(each->k);
+    if (each->per) um_k_end(each->k);
+    return um_kernel_finish(each->k);
+}
+
+um_val um_keach_load(const um_keach *each, int32_t view)
+{
+    return um_kview_load_at(each->k, &each->view[view], each->walk.rank, each->place);
+}
+
+um_val um_keach_load_as(const um_keach *each, int32_t view, um_dtype dtype)
+{
+    return um_kvalue_as(each->k, dtype, um_keach_load(each, view));
+}
+
+void um_keach_store(const um_keach *each, um_val value)
+{
+    const um_kview *out = &each->view[0];
+    um_val to = um_kview_place(each->k, out, each->walk.rank, each->place);
+    if (out->dtype != UM_F4E2M1) value = um_kvalue_as(each->k, out->dtype, value);
+    um_kview_store(each->k, out, to, value);
 }
 
 /* ---- elements ------------------------------------------------------------------------------- */
