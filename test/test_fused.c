@@ -124,6 +124,50 @@ static void test_same_reductions(void)
 
 /* ---- captured ------------------------------------------------------------------------------- */
 
+/* tanh(conv) * y, into memory of its own and onto y. */
+static void same_conv(int32_t layout, int64_t kernel, int64_t groups)
+{
+    bool last = layout == UM_CHANNELS_LAST;
+    um_view x = last ? floats(SHAPE(2, 9, 11, 6)) : floats(SHAPE(2, 6, 9, 11));
+    um_view w = floats(SHAPE(8, 6 / groups, kernel, kernel)), bias = floats(SHAPE(8));
+    um_op bare = {.id = UM_OP_CONV, .in_count = 3, .out_count = 1, .in = {x, w, bias}};
+    um_conv_desc *d = &bare.attrs.conv_fused.desc;
+    memset(&bare.attrs, 0, sizeof bare.attrs);
+    d->layout = layout;
+    d->groups = (int32_t)groups;
+    for (int32_t i = 0; i < 2; i++) {
+        d->stride[i] = d->dilation[i] = 1;
+        d->pad_before[i] = d->pad_after[i] = (int32_t)kernel / 2;
+    }
+    CHECK_OK(um_op_infer(&bare));
+    bare.out[0] = like(&bare.out[0]);
+    CHECK_OK(um_enqueue(f.stream, &bare));
+    um_view y = floats(4, bare.out[0].shape);
+    um_map_program alone = after_of(1, 2), after = after_of(3, 4);
+    um_view wanted = run_map(&alone, &bare.out[0], &y);
+    um_op fused = bare;
+    fused.in_count = 4;
+    fused.in[3] = y;
+    fused.attrs.conv_fused.epilogue = &after;
+    fused.out[0] = like(&wanted);
+    CHECK_OK(um_enqueue(f.stream, &fused));
+    check_same(&wanted, &fused.out[0], "conv");
+    fused.out[0] = y;
+    CHECK_OK(um_enqueue(f.stream, &fused));
+    check_same(&wanted, &y, "conv in place");
+}
+
+static void test_same_convs(void)
+{
+    f = face_open();
+    for (int32_t layout = UM_CHANNELS_FIRST; layout <= UM_CHANNELS_LAST; layout++) {
+        same_conv(layout, 3, 1);
+        same_conv(layout, 3, 2);
+        same_conv(layout, 1, 1);
+    }
+    face_close(&f);
+}
+
 static void test_capture(void)
 {
     f = face_open();
@@ -223,6 +267,7 @@ int main(void)
 {
     fill_numbers();
     TEST(test_same_reductions);
+    TEST(test_same_convs);
     TEST(test_capture);
     TEST(test_rule);
     TEST(test_most_inputs);

@@ -86,7 +86,7 @@ static void first_mistake_is_kept(void)
         {10, "um_k_subgroup_shift: opcode 102 is none"},
         {11, "frag_mma: fragment 65537"},
         {12, "more than 16 buffers"},
-        {13, "more than 64 scalars"},
+        {13, "more than 80 scalars"},
         {14, "more than 1024 memories"},
         {15, "more than 256 fragments"},
         {16, "fragment y: role 1, 0x16x16"},

@@ -216,12 +216,12 @@ static void test_trace_text(void)
     CHECK(count_of(path, "null:0+trace ") == 2); /* appended */
     unlink(path);
 
-    setenv("UMBEL_TRACE", "/nonexistent/trace", 1);
+    setenv("UMBEL_TRACE", "/dev/null/trace", 1);
     int64_t blocks = um_mem_live_count();
-    CHECK_FAILS(um_open("cpu+validate+trace", &device), UM_IO_ERROR, "/nonexistent/trace");
+    CHECK_FAILS(um_open("cpu+validate+trace", &device), UM_IO_ERROR, "/dev/null/trace");
     CHECK(um_last_error()->native_code != 0 && device == NULL);
-    setenv("UMBEL_TRACE", "/nonexistent/trace.json", 1);
-    CHECK_FAILS(um_open("cpu+validate+trace", &device), UM_IO_ERROR, "/nonexistent/trace.json");
+    setenv("UMBEL_TRACE", "/dev/null/trace.json", 1);
+    CHECK_FAILS(um_open("cpu+validate+trace", &device), UM_IO_ERROR, "/dev/null/trace.json");
     CHECK(um_last_error()->native_code != 0 && device == NULL);
     CHECK(um_mem_live_count() == blocks);
     unsetenv("UMBEL_TRACE");

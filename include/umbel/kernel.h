@@ -65,7 +65,7 @@ enum {
 enum { UM_K_FRAG_A = 1, UM_K_FRAG_B = 2, UM_K_FRAG_C = 3 };
 
 #define UM_K_MAX_BUFFERS 16
-#define UM_K_MAX_SCALARS 64
+#define UM_K_MAX_SCALARS 80
 
 typedef struct um_kernel_desc {
     const char *name;         /* a C identifier of at most 47 characters, unique in a program */

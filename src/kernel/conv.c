@@ -20,7 +20,8 @@
 
 #include "kernel/library.h"
 
-enum { WIDE, FILTER, NARROW, BIAS, VIEWS };
+/* RIDING: what an epilogue reads beside the sum, of the shape of what is made. */
+enum { WIDE, FILTER, NARROW, BIAS, RIDING, VIEWS = RIDING + UM_MAP_MAX_INPUTS - 1 };
 enum { BATCH, CHANNEL, SPACE }; /* axes of wide and narrow; filter: K, C, SPACE */
 enum { PHASES_MAX = 64 };
 #define OUTPUTS_MAX (((int64_t)1 << 32) - ((int64_t)1 << 16))
@@ -30,8 +31,11 @@ typedef struct conv {
     const um_conv_desc *desc;
     um_dtype compute;
     int32_t made, axes, rank;
-    bool flipped;   /* places are rows */
-    int64_t phases; /* 1: none */
+    bool has_bias, rides;
+    um_rider rider;
+    bool flipped;    /* places are rows */
+    bool reads_made; /* an epilogue's input lies where the result goes */
+    int64_t phases;  /* 1: none */
     um_kwalk walk[VIEWS];
     um_kview view[VIEWS];
     um_val size[VIEWS][UM_MAX_RANK]; /* of SPACE and what follows */
@@ -92,11 +96,17 @@ static conv conv_of(const um_op *op)
     um_conv_views v = um_conv_get_views(op, &op->out[0]);
     bool last = op->attrs.conv.layout == UM_CHANNELS_LAST;
     conv c = {.op = op, .desc = &op->attrs.conv, .rank = v.wide->rank, .axes = v.wide->rank - 2};
-    c.compute = um_kvalue_compute(v.wide->dtype);
+    c.compute = um_kvalue_compute(op->in[0].dtype);
     c.walk[WIDE] = walk_of(v.wide, last);
     c.walk[FILTER] = walk_of(v.filter, false);
     c.walk[NARROW] = walk_of(v.narrow, last);
-    if (op->in_count == 3) c.walk[BIAS] = walk_of(&op->in[2], false);
+    c.has_bias = op->id == UM_OP_CONV && um_op_has_input(op, 2);
+    if (c.has_bias) c.walk[BIAS] = walk_of(&op->in[2], false);
+    c.rides = um_op_rider(op, UM_EPILOGUE, &c.rider);
+    for (int32_t i = 1; c.rides && i < c.rider.in_count; i++) {
+        c.walk[RIDING + i - 1] = walk_of(&op->in[c.rider.input[i]], last);
+        c.reads_made = c.reads_made || um_views_identical(&op->in[c.rider.input[i]], &op->out[0]);
+    }
     c.made = &op->out[0] == v.wide ? WIDE : &op->out[0] == v.filter ? FILTER : NARROW;
     c.flipped = last && c.made != FILTER;
     c.phases = phase_count(&c);
@@ -112,10 +122,11 @@ static bool axis_fits(const conv *c, int32_t axis)
 
 bool um_kconv_supports(const um_op *op, char *why, size_t why_size)
 {
-    if (um_op_program(op, UM_EPILOGUE))
-        return um_kplan_refuse(op, why, why_size, "with an epilogue");
     if (!um_kop_fits(op, why, why_size)) return false;
     conv c = conv_of(op);
+    int32_t views = 3 + (c.rides ? c.rider.in_count - 1 : 0);
+    if (views * (c.rank + 1) + (c.phases > 1 ? 9 : 6) * c.axes + 12 > UM_K_MAX_SCALARS)
+        return um_kplan_refuse(op, why, why_size, "for so many inputs of the epilogue");
     for (int32_t axis = 0; axis < c.axes; axis++)
         if (!axis_fits(&c, axis))
             return um_kplan_refuse(op, why, why_size, "for padded sizes of 2^31");
@@ -151,20 +162,35 @@ static void declare_view(conv *c, um_klaunch *launch, int32_t v, um_kstore store
     bool made = v == c->made;
     w.view[v] = w.view[0];
     memmove(w.stride[v], w.stride[0], sizeof w.stride[v]);
-    c->view[v] = um_kview_declare(launch, &w, v, made ? UM_K_WRITE : UM_K_READ,
-                                  made ? store : UM_KSTORE_PLAIN);
+    int32_t access = !made ? UM_K_READ : c->reads_made ? UM_K_READ_WRITE : UM_K_WRITE;
+    c->view[v] = um_kview_declare(launch, &w, v, access, made ? store : UM_KSTORE_PLAIN);
+}
+
+static bool lies_on_made(const conv *c, int32_t v)
+{
+    return um_views_identical(c->walk[v].view[0], &c->op->out[0]);
+}
+
+static void declare_riding(conv *c, um_klaunch *launch)
+{
+    for (int32_t v = RIDING; v < RIDING + c->rider.in_count - 1; v++) {
+        c->view[v] = c->view[c->made];
+        c->view[v].dtype = c->walk[v].view[0]->dtype;
+        if (!lies_on_made(c, v)) declare_view(c, launch, v, UM_KSTORE_PLAIN);
+    }
 }
 
 static void declare(void *ctx, um_klaunch *launch, int32_t parts, bool in_fours)
 {
     conv *c = ctx;
-    for (int32_t v = 0; v < 3 + (c->op->in_count == 3); v++) {
+    for (int32_t v = 0; v < 3 + c->has_bias; v++) {
         int32_t part = v == c->made || v == BIAS ? UM_KPRODUCT_RESULT : UM_KPRODUCT_FACTORS;
         for (int32_t axis = SPACE; axis < c->walk[v].rank; axis++)
             c->size[v][axis] =
                 um_klaunch_scalar(launch, c->walk[v].shape[axis], "size%d_%d", (int)v, (int)axis);
         if (parts & part) declare_view(c, launch, v, store_of(c, in_fours));
     }
+    if (c->rides && parts & UM_KPRODUCT_RESULT) declare_riding(c, launch);
     c->c = um_klaunch_scalar(launch, c->walk[FILTER].shape[1], "c");
     c->k = um_klaunch_scalar(launch, c->walk[FILTER].shape[0] / c->desc->groups, "k");
     for (int axis = 0; axis < c->axes; axis++) {
@@ -386,36 +412,50 @@ static um_view constant_matrix(const conv *c, int32_t v, int64_t batch, int64_t 
     return m;
 }
 
-/* The op as a matmul: false where it is none, or better is not. */
-static bool is_matmul(const conv *c, um_op *out)
+/* The epilogue as the matmul's, which has five inputs of its own; its others are there by then. */
+static void give_program(const conv *c, um_op *matmul, um_map_program *program)
 {
-    um_view side[VIEWS];
+    int32_t own = matmul->in_count - (c->rider.in_count - 1);
+    *program = c->rider.program;
+    for (int32_t i = 0; i < program->inst_count; i++) {
+        um_map_inst *inst = &program->inst[i];
+        for (size_t k = 0; k < UM_COUNT_OF(inst->src); k++)
+            if (inst->src[k] > 0) inst->src[k] = (uint8_t)(inst->src[k] + own - 1);
+    }
+    matmul->attrs.matmul.epilogue = program;
+}
+
+/* The op as a matmul, perhaps with that program: false where it is none, or better is not. */
+static bool is_matmul(const conv *c, um_op *out, um_map_program *program)
+{
+    um_view side[VIEWS] = {0};
     bool joins = true, to_filter = c->made == FILTER;
+    int32_t end = RIDING + (c->rides ? c->rider.in_count - 1 : 0);
     if (!has_one_tap(c) || um_view_count(&c->op->out[0]) == 0) return false;
-    if (!side_matrix(c, WIDE, &side[WIDE], &joins)) return false;
-    if (!side_matrix(c, NARROW, &side[NARROW], &joins)) return false;
+    for (int32_t v = 0; v < end; v++)
+        if (v != FILTER && v != BIAS && !side_matrix(c, v, &side[v], &joins)) return false;
     int64_t batch = side[WIDE].shape[0], places = side[WIDE].shape[3];
     if (!joins && (to_filter || places < PLACES_FEW)) return false;
-    if (joins) {
-        side[WIDE].shape[0] = side[NARROW].shape[0] = 1;
-        side[WIDE].shape[3] = side[NARROW].shape[3] = places *= batch;
-        batch = 1;
-    }
+    if (joins) places *= batch, batch = 1;
+    for (int32_t v = 0; v < end; v++) side[v].shape[0] = batch, side[v].shape[3] = places;
     um_view filter = constant_matrix(c, FILTER, batch, c->walk[FILTER].shape[1]);
-    *out = (um_op){.id = UM_OP_MATMUL, .in_count = 2, .out_count = 1};
-    out->attrs.matmul.alpha = 1;
     um_view a = to_filter ? side[NARROW] : c->made == WIDE ? turned(filter) : filter;
     um_view b = to_filter ? turned(side[WIDE]) : side[c->made == WIDE ? NARROW : WIDE];
-    um_view made = to_filter ? filter : side[c->made], bias = filter;
-    if (c->op->in_count == 3) bias = constant_matrix(c, BIAS, batch, places);
+    um_view made = to_filter ? filter : side[c->made];
+    *out = (um_op){.id = UM_OP_MATMUL, .in_count = 2, .out_count = 1};
+    out->attrs.matmul.alpha = 1;
     out->in[0] = c->flipped ? turned(b) : a;
     out->in[1] = c->flipped ? turned(a) : b;
     out->out[0] = c->flipped ? turned(made) : made;
-    if (c->op->in_count == 3) {
-        out->in_count = 4;
-        out->in[2] = um_view_none(made.dtype);
+    if (c->has_bias || c->rides)
+        while (out->in_count < 5) out->in[out->in_count++] = um_view_none(a.dtype);
+    if (c->has_bias) {
+        um_view bias = constant_matrix(c, BIAS, batch, places);
         out->in[3] = c->flipped ? turned(bias) : bias;
     }
+    for (int32_t v = RIDING; v < end; v++)
+        out->in[out->in_count++] = c->flipped ? turned(side[v]) : side[v];
+    if (c->rides) give_program(c, out, program);
     return um_kmatmul_supports(out, NULL, 0);
 }
 
@@ -452,6 +492,14 @@ static void begin(void *ctx, um_kernel *k, um_val batch)
     }
 }
 
+static um_val run_rider(const conv *c, um_kernel *k, const um_val *at, um_val sum)
+{
+    um_val in[UM_MAP_MAX_INPUTS] = {sum};
+    for (int32_t i = 1; i < c->rider.in_count; i++)
+        in[i] = um_kview_load_at(k, &c->view[RIDING + i - 1], c->rank, at);
+    return um_kprogram_run(k, &c->rider.program, c->rider.in_count, in);
+}
+
 static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val sum)
 {
     const conv *c = ctx;
@@ -461,7 +509,7 @@ static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val su
     channel = channel_of(c, k, c->made == WIDE ? c->c : c->k, channel);
     at[0] = c->made == FILTER ? channel : first;
     at[1] = c->made == FILTER ? first : channel;
-    if (c->op->in_count == 3) {
+    if (c->has_bias) {
         um_val bias = um_kview_load_at(k, &c->view[BIAS], 1, &channel);
         sum = um_k_add(k, sum, um_kvalue_as(k, c->compute, bias));
     }
@@ -469,6 +517,7 @@ static void finish(void *ctx, um_kernel *k, um_val row, um_val column, um_val su
     um_val in = um_k_bool(k, true);
     stay_within(c, k, c->made, at + SPACE, &in);
     if (c->phases > 1) um_k_if(k, in);
+    if (c->rides) sum = run_rider(c, k, at, sum);
     um_kview_store(k, out, um_kview_place(k, out, c->rank, at), um_kvalue_as(k, out->dtype, sum));
     if (c->phases > 1) um_k_end(k);
 }
@@ -485,7 +534,8 @@ um_status um_kconv_plan(const um_op *op, um_kplan *plan)
 {
     conv c = conv_of(op);
     um_op product;
-    if (is_matmul(&c, &product)) return um_kmatmul_plan(&product, plan);
+    um_map_program program;
+    if (is_matmul(&c, &product, &program)) return um_kmatmul_plan(&product, plan);
     const um_kwalk *made = &c.walk[c.made], *filter = &c.walk[FILTER], *narrow = &c.walk[NARROW];
     int64_t groups = c.desc->groups, k_group = filter->shape[0] / groups, depth = 0;
     bool empty = false, to_filter = c.made == FILTER, strided = false;

@@ -302,8 +302,15 @@ static const struct conv_row *sample_begin(int32_t index, um_sample *sample)
     return row;
 }
 
+/* Rows that have programs, too, behind those that have none. */
+static const int32_t fused_rows[] = {1, 3, 5, 8};
+
 bool um_sample_conv(int32_t index, um_dtype dtype, um_sample *sample)
 {
+    const int32_t plain = 4 * (int32_t)UM_COUNT_OF(conv_rows);
+    const int32_t fused = 4 * (int32_t)UM_COUNT_OF(fused_rows);
+    int32_t ride = index < plain ? -1 : (index - plain) / fused, rest = (index - plain) % fused;
+    if (ride >= 0) index = 4 * fused_rows[rest / 4] + rest % 4;
     const struct conv_row *row = sample_begin(index, sample);
     if (!row) return false;
     bool transposed = sample->op.attrs.conv.transposed;
@@ -312,7 +319,8 @@ bool um_sample_conv(int32_t index, um_dtype dtype, um_sample *sample)
     um_sample_input(sample, dtype, &x, -1, 1);
     um_sample_input(sample, dtype, &w, -1, 1);
     if (index / 4 % 2 == 0) um_sample_input(sample, dtype, &bias, -1, 1);
-    return um_sample_finish(sample, UM_DTYPE_NONE);
+    um_sample_finish(sample, UM_DTYPE_NONE);
+    return ride < 0 || um_sample_ride(ride, sample);
 }
 
 bool um_sample_conv_backward_data(int32_t index, um_dtype dtype, um_sample *sample)

@@ -89,11 +89,6 @@ bool um_cpu_kernel_supports(const um_op *op, char *why, size_t why_size)
     if (why && why_size) why[0] = '\0';
     const um_cpu_kernel *row = um_cpu_kernel_find(op->id);
     if (!row) return refuse(why, why_size, op, UM_DTYPE_NONE);
-    if (op->id == UM_OP_CONV && um_op_program(op, UM_EPILOGUE)) {
-        if (why && why_size)
-            snprintf(why, why_size, "%s: no CPU kernel with an epilogue", um_op_name(op->id));
-        return false;
-    }
     int32_t main_input = um_op_main_input(op->id);
     /* A fused program of constants only. */
     if (op->in_count == 0 && um_op_get_row(op->id)->in_min == 0) main_input = -1;

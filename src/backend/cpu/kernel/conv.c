@@ -11,6 +11,7 @@
 
 um_status UM_ISA_FN(um_run_conv)(um_cpu_exec *exec, const um_op *op);
 um_status UM_ISA_FN(um_run_conv_filter)(um_cpu_exec *exec, const um_op *op);
+um_status UM_ISA_FN(um_run_program)(um_cpu_exec *exec, const um_op *op);
 
 /* Multiply-adds below which one thread is enough: 2M take ~50 us. */
 #define CONV_SHARED_WORK ((int64_t)1 << 21)
@@ -159,6 +160,73 @@ static void each_task(const conv *c, int64_t count, um_cpu_task_fn fn, void *ctx
         for (int64_t i = 0; i < count; i++) fn(ctx, i, 0);
 }
 
+/* ---- epilogues ------------------------------------------------------------------------------ */
+
+static int64_t run_element(const conv_side *side, const conv_block *b, const conv_run *run)
+{
+    int64_t at = 0;
+    for (int32_t a = 0; a < CONV_AXES; a++)
+        at += (b->reach[a].first_made + run->index[a] * b->reach[a].step_made) * side->axis[a];
+    return at;
+}
+
+/* From channel `channel` on (counted through all groups) rows channels, by count positions from a
+ * run's first on, in the order that lies together. */
+static um_view run_view(const conv_side *side, const conv_block *b, const conv_run *run,
+                        int64_t count, int64_t channel, int64_t rows, bool turned)
+{
+    um_view v = {.dtype = side->dtype, .rank = 2};
+    int64_t first = channel * side->channel + run_element(side, b, run);
+    v.ptr = (um_ptr)(uintptr_t)side->data + (um_ptr)(first * (um_dtype_bits(v.dtype) / 8));
+    v.shape[turned] = rows;
+    v.shape[!turned] = count;
+    v.stride[turned] = side->channel;
+    v.stride[!turned] = b->reach[CONV_INNER].step_made * side->axis[CONV_INNER];
+    return v;
+}
+
+/* Whether a side goes on evenly from a run to the next. */
+static bool runs_join(const conv_side *side, const conv_block *b, const conv_run *run)
+{
+    int64_t step = b->reach[CONV_INNER].step_made * side->axis[CONV_INNER];
+    return run_element(side, b, run) + run->count * step == run_element(side, b, run + 1);
+}
+
+/* The program on what a task has made of a block: element [row, position] is at value + row *
+ * row_step + position * step. */
+static void run_program(const conv *c, const conv_side *made, const conv_block *b, int64_t channel,
+                        int64_t rows, const void *value, um_dtype dtype, int64_t row_step,
+                        int64_t step)
+{
+    bool turned = row_step == 1 && step != 1;
+    for (int32_t r = 0, end; r < b->runs; r = end) {
+        const conv_run *run = &b->run[r];
+        bool joins = true;
+        for (end = r + 1; end < b->runs; end++) {
+            joins = runs_join(made, b, run + (end - 1 - r));
+            for (int32_t i = 1; i < c->rider->in_count; i++)
+                joins = joins && runs_join(&c->more[i], b, run + (end - 1 - r));
+            if (!joins) break;
+        }
+        int64_t count = b->run[end - 1].column + b->run[end - 1].count - run->column;
+        um_view out = run_view(made, b, run, count, channel, rows, turned), in[UM_MAP_MAX_INPUTS];
+        const um_view *views[UM_MAP_MAX_INPUTS];
+        um_map_plan plan;
+        int64_t first = run->column * step * (um_dtype_bits(dtype) / 8);
+        in[0] = out;
+        in[0].dtype = dtype;
+        in[0].ptr = (um_ptr)(uintptr_t)value + (um_ptr)first;
+        in[0].stride[turned] = row_step;
+        in[0].stride[!turned] = step;
+        for (int32_t i = 0; i < c->rider->in_count; i++) {
+            if (i > 0) in[i] = run_view(&c->more[i], b, run, count, channel, rows, turned);
+            views[i] = &in[i];
+        }
+        UM_ISA_FN(um_map_make)(&plan, &c->rider->program, &out, c->rider->in_count, views);
+        UM_ISA_FN(um_map_range)(&plan, 0, rows * count);
+    }
+}
+
 /* ---- the bodies ----------------------------------------------------------------------------- */
 
 #define REAL_BITS 32
@@ -217,15 +285,17 @@ static bool is_trivial(const conv_axis *x)
 static void fold_axes(conv *c, int32_t outer)
 {
     conv_axis *x = &c->axis[outer], *y = &c->axis[outer + 1];
-    conv_side *sides[] = {&c->wide, &c->narrow};
+    conv_side *sides[1 + UM_MAP_MAX_INPUTS] = {&c->wide, &c->narrow};
+    int32_t count = 2;
+    for (int32_t i = 1; c->rider && i < c->rider->in_count; i++) sides[count++] = &c->more[i];
     if (!is_trivial(x) || !is_trivial(y)) return;
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < count; i++) {
         const int64_t *step = &sides[i]->axis[outer];
         int64_t whole;
         if (!um_mul_i64(step[1], y->wide, &whole)) return;
         if (x->wide != 1 && y->wide != 1 && step[0] != whole) return;
     }
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < count; i++) {
         int64_t *step = &sides[i]->axis[outer];
         if (y->wide == 1) step[1] = step[0];
     }
@@ -233,13 +303,13 @@ static void fold_axes(conv *c, int32_t outer)
     x->wide = x->narrow = 1;
 }
 
-static conv conv_of(um_cpu_exec *exec, const um_op *op, bool to_wide)
+static conv conv_of(um_cpu_exec *exec, const um_op *op, bool to_wide, const um_rider *rider)
 {
     um_conv_views v = um_conv_get_views(op, &op->out[0]);
     const um_conv_desc *d = &op->attrs.conv;
     int32_t axes = v.wide->rank - 2;
     int64_t filters = v.filter->shape[0] / d->groups, channels = v.filter->shape[1];
-    conv c = {.exec = exec, .groups = d->groups, .taps = 1, .positions = 1};
+    conv c = {.exec = exec, .groups = d->groups, .taps = 1, .positions = 1, .rider = rider};
     c.wide = side_of(v.wide, d->layout, d->groups);
     c.narrow = side_of(v.narrow, d->layout, d->groups);
     c.m = to_wide ? channels : filters;
@@ -254,12 +324,14 @@ static conv conv_of(um_cpu_exec *exec, const um_op *op, bool to_wide)
         c.axis[CONV_AXES - axes + i] = axis_of(op, &v, i);
         c.filter.axis[CONV_AXES - axes + i] = v.filter->stride[2 + i];
     }
+    for (int32_t i = 1; rider && i < rider->in_count; i++)
+        c.more[i] = side_of(&op->in[rider->input[i]], d->layout, d->groups);
     for (int32_t a = 0; a < CONV_INNER; a++) fold_axes(&c, a);
     for (int32_t a = 0; a < CONV_AXES; a++) {
         c.taps *= c.axis[a].kernel;
         c.positions *= c.axis[a].narrow;
     }
-    c.bias = op->in_count == 3 ? &op->in[2] : NULL;
+    c.bias = op->id == UM_OP_CONV && um_op_has_input(op, 2) ? &op->in[2] : NULL;
     double work = (double)c.groups * (double)c.m * (double)c.q * (double)c.taps;
     c.shared = work * (double)c.positions >= (double)CONV_SHARED_WORK;
     return c;
@@ -268,21 +340,44 @@ static conv conv_of(um_cpu_exec *exec, const um_op *op, bool to_wide)
 /* So few products a tile of them would be mostly empty. */
 static bool is_direct(const conv *c) { return c->q == 1 && c->m < 4; }
 
-um_status UM_ISA_FN(um_run_conv)(um_cpu_exec *exec, const um_op *op)
+static um_status run_conv(um_cpu_exec *exec, const um_op *op, const um_rider *rider)
 {
     bool to_wide = !op->attrs.conv.transposed == (op->id == UM_OP_CONV_BACKWARD_DATA);
-    conv c = conv_of(exec, op, to_wide);
+    conv c = conv_of(exec, op, to_wide, rider);
     if (um_view_count(&op->out[0]) == 0) return UM_OK;
-    bool f64 = c.wide.dtype == UM_F64;
+    bool f64 = op->in[0].dtype == UM_F64;
     if (is_direct(&c)) return f64 ? direct_run_f64(&c, to_wide) : direct_run_f32(&c, to_wide);
     return f64 ? conv_gemm_run_f64(&c, to_wide) : conv_gemm_run_f32(&c, to_wide);
 }
 
+/* Whether what the epilogue reads first can lie where its result goes. */
+static bool takes_place(const um_op *op, const um_rider *rider)
+{
+    for (int32_t i = 1; i < rider->in_count; i++)
+        if (um_views_identical(&op->in[rider->input[i]], &op->out[0])) return false;
+    return op->out[0].dtype == um_op_made_dtype(op);
+}
+
+/* Then the epilogue goes over the whole output, which is faster by a tenth than over each block's
+ * rows, short and far apart as they are. */
+um_status UM_ISA_FN(um_run_conv)(um_cpu_exec *exec, const um_op *op)
+{
+    um_rider rider;
+    if (!um_op_rider(op, UM_EPILOGUE, &rider)) return run_conv(exec, op, NULL);
+    if (!takes_place(op, &rider)) return run_conv(exec, op, &rider);
+    um_op after = {.id = UM_OP_MAP, .in_count = rider.in_count, .out_count = 1};
+    after.attrs.program = &rider.program;
+    after.out[0] = after.in[0] = op->out[0];
+    for (int32_t i = 1; i < rider.in_count; i++) after.in[i] = op->in[rider.input[i]];
+    UM_TRY(run_conv(exec, op, NULL));
+    return UM_ISA_FN(um_run_program)(exec, &after);
+}
+
 um_status UM_ISA_FN(um_run_conv_filter)(um_cpu_exec *exec, const um_op *op)
 {
-    conv c = conv_of(exec, op, false);
+    conv c = conv_of(exec, op, false, NULL);
     if (um_view_count(&op->out[0]) == 0) return UM_OK;
-    bool f64 = c.wide.dtype == UM_F64;
+    bool f64 = op->in[0].dtype == UM_F64;
     if (is_direct(&c)) return f64 ? direct_filter_run_f64(&c) : direct_filter_run_f32(&c);
     return f64 ? conv_filter_run_f64(&c) : conv_filter_run_f32(&c);
 }

@@ -8,6 +8,7 @@
 #ifndef UM_CPU_CONV_H
 #define UM_CPU_CONV_H
 
+#include "backend/cpu/kernel/program.h"
 #include "backend/cpu/kernel/simd.h"
 #include "op/conv.h"
 
@@ -37,7 +38,9 @@ typedef struct conv {
     um_cpu_exec *exec;
     conv_side wide, narrow;
     conv_filter filter;
-    const um_view *bias; /* NULL: none */
+    const um_view *bias;   /* NULL: none */
+    const um_rider *rider; /* NULL: none; more: its inputs, from the second on */
+    conv_side more[UM_MAP_MAX_INPUTS];
     int64_t groups, m, q;
     conv_axis axis[CONV_AXES];
     int64_t taps;      /* of the filter, over all axes */

@@ -92,6 +92,10 @@ static void REAL_FN(direct_task)(void *ctx, int64_t task, int32_t lane)
              span[r].count);
         }
     }
+    if (c->rider) {
+        run_program(c, g->made, &b, channel, channels, sums, REAL_DTYPE, CONV_COLUMNS, 1);
+        return;
+    }
     step = b.reach[CONV_INNER].step_made * g->made->axis[CONV_INNER];
     for (int64_t k = 0; k < channels; k++) {
         int64_t target =

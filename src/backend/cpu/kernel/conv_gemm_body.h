@@ -28,7 +28,7 @@ typedef struct REAL_FN(conv_gemm) {
     int64_t block, blocks, m_blocks; /* positions of a task; how many a phase has; groups of rows */
     REAL *filter, *bias;             /* shared; bias: a tile for each sliver, or NULL */
     uint8_t *own;
-    size_t own_bytes, kept_at, line_at; /* of a lane; offsets in REALs */
+    size_t own_bytes, kept_at, line_at, value_at; /* of a lane; offsets in REALs */
 } REAL_FN(conv_gemm);
 
 /* One task. */
@@ -38,6 +38,9 @@ typedef struct REAL_FN(conv_work) {
     int64_t gathered_slivers;
     const REAL *filter; /* the first sliver */
     REAL *gathered, *kept, *line;
+    const conv_side *made; /* with an epilogue `value`: what it is run on */
+    conv_side value;
+    int64_t first_made; /* where the task's first channel lies there */
     int64_t at[CONV_COLUMNS];
     int64_t even[CONV_COLUMNS / 4]; /* steps of `at` in each sliver; 0: uneven */
     conv_span span[CONV_COLUMNS];
@@ -195,9 +198,9 @@ static void REAL_FN(conv_scatter)(const conv_side *side, int64_t first, const in
 static void REAL_FN(conv_put)(const REAL_FN(conv_work) * w, int64_t f, int64_t p, const REAL *tile)
 {
     const REAL_FN(conv_gemm) *g = w->g;
-    const conv_side *made = g->made;
-    int64_t m = (w->sliver + f) * g->width, rows = UM_MIN(g->c->m - m, g->width);
-    int64_t first = w->group * made->group + m * made->channel;
+    const conv_side *made = w->made;
+    int64_t rows = UM_MIN(g->c->m - (w->sliver + f) * g->width, g->width);
+    int64_t first = w->first_made + f * g->width * made->channel;
     const int64_t *at = w->at + p * g->columns;
     int64_t n = UM_MIN(w->block.count - p * g->columns, g->columns);
     if (g->turned)
@@ -211,12 +214,13 @@ static void REAL_FN(conv_put)(const REAL_FN(conv_work) * w, int64_t f, int64_t p
 static REAL *REAL_FN(conv_place)(const REAL_FN(conv_work) * w, int64_t f, int64_t p, int64_t *ld)
 {
     const REAL_FN(conv_gemm) *g = w->g;
-    const conv_side *made = g->made;
+    const conv_side *made = w->made;
     int64_t m = (w->sliver + f) * g->width, step = w->even[p];
     *ld = g->turned ? step : made->channel;
     if (made->dtype != REAL_DTYPE || m + g->width > g->c->m) return NULL;
     if ((g->turned ? made->channel : step) != 1 || step == 0) return NULL;
-    return (REAL *)made->data + w->group * made->group + m * made->channel + w->at[p * g->columns];
+    return (REAL *)made->data + w->first_made + f * g->width * made->channel +
+           w->at[p * g->columns];
 }
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
@@ -283,6 +287,31 @@ static void REAL_FN(conv_find_even)(REAL_FN(conv_work) * w)
     }
 }
 
+/* Where the task's results go: into the tensor, or where the epilogue reads them. */
+static void REAL_FN(conv_target)(REAL_FN(conv_work) * w)
+{
+    const REAL_FN(conv_gemm) *g = w->g;
+    int64_t rows = w->slivers * g->width;
+    w->made = g->made;
+    w->first_made = w->group * g->made->group + w->sliver * g->width * g->made->channel;
+    place_positions(&w->block, g->made, w->at);
+    if (!g->c->rider) return;
+    w->made = &w->value;
+    w->first_made = 0;
+    w->value = (conv_side){.data = w->gathered + g->value_at,
+                           .dtype = REAL_DTYPE,
+                           .channel = g->turned ? 1 : g->block};
+    for (int64_t i = 0; i < w->block.count; i++) w->at[i] = g->turned ? i * rows : i;
+}
+
+static void REAL_FN(conv_ride)(const REAL_FN(conv_work) * w)
+{
+    const conv *c = w->g->c;
+    int64_t first = w->sliver * w->g->width, rows = w->slivers * w->g->width;
+    run_program(c, w->g->made, &w->block, w->group * c->m + first, UM_MIN(c->m - first, rows),
+                w->value.data, REAL_DTYPE, w->value.channel, w->g->turned ? rows : 1);
+}
+
 /* Task: a block of positions of one phase and group, by a block of the filter's rows. */
 static void REAL_FN(conv_task)(void *ctx, int64_t task, int32_t lane)
 {
@@ -303,7 +332,6 @@ static void REAL_FN(conv_task)(void *ctx, int64_t task, int32_t lane)
     int64_t positions = count_positions(w.block.reach);
     if (first >= positions) return;
     find_runs(&w.block, first, UM_MIN(positions - first, g->block));
-    place_positions(&w.block, g->made, w.at);
     w.k = count_taps(w.block.reach) * c->q;
     w.sliver = m_block * g->sliver_block;
     w.slivers = UM_MIN(g->slivers - w.sliver, g->sliver_block);
@@ -315,8 +343,10 @@ static void REAL_FN(conv_task)(void *ctx, int64_t task, int32_t lane)
     w.kept = w.gathered + g->kept_at;
     w.line = w.gathered + g->line_at;
     for (int64_t i = w.block.count; i < w.gathered_slivers * g->columns; i++) w.line[i] = 0;
+    REAL_FN(conv_target)(&w);
     REAL_FN(conv_find_even)(&w);
     REAL_FN(conv_sweep)(&w);
+    if (c->rider) REAL_FN(conv_ride)(&w);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -349,7 +379,9 @@ static um_status REAL_FN(conv_reserve)(REAL_FN(conv_gemm) * g)
     if (k > CONV_EXACT_K) kept *= 2;
     g->kept_at = (size_t)(g->block * UM_MIN(k, CONV_K_BLOCK));
     g->line_at = g->kept_at + (size_t)(kept * CONV_TILE);
-    g->own_bytes = (g->line_at + (size_t)g->block) * sizeof(REAL);
+    g->value_at = g->line_at + (size_t)g->block;
+    int64_t value = c->rider ? g->sliver_block * g->width * g->block : 0;
+    g->own_bytes = (g->value_at + (size_t)value) * sizeof(REAL);
     g->own_bytes = (g->own_bytes + 63) / 64 * 64;
     if (!um_mul_i64(k, c->groups * g->slivers * g->width, &filter) ||
         !um_mul_i64(filter + bias, sizeof(REAL), &shared) || !um_add_i64(shared, 63, &shared))
