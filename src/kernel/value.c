@@ -284,7 +284,85 @@ static um_val f_isinf(um_kernel *k, um_val x)
 #define f_le    um_k_le
 #define f_gt    um_k_gt
 #define f_ge    um_k_ge
-#define f_fma   um_k_fma
+
+/* Of f32, rounded once on any target: P = a b and C = c as whole numbers of 64 bits at one power of
+ * two, of which the lower one's lost bits are its lowest. The higher one has 14 or 38 bits below
+ * its lowest, so the sum rounds as if none were lost. */
+#define U64(v)      um_kvalue_number(k, UM_U64, (double)(v))
+#define I32(v)      um_k_i32(k, (v))
+#define WIDE(v)     um_k_convert(k, UM_U64, (v))
+#define CHOOSE(...) um_k_select(k, __VA_ARGS__)
+
+/* a >> n, n below 64 and above 0 where it counts, with a lowest bit that says whether bits were
+ * lost. */
+static um_val shift_jamming(um_kernel *k, um_val a, um_val n)
+{
+    um_val by = WIDE(um_k_min(k, um_k_max(k, n, I32(0)), I32(63)));
+    um_val left = um_k_shr(k, a, by), lost = um_k_ne(k, um_k_shl(k, left, by), a);
+    return um_k_or(k, left, CHOOSE(lost, U64(1), U64(0)));
+}
+
+static um_val top_bit(um_kernel *k, um_val a)
+{
+    um_val high = um_k_convert(k, UM_U32, um_k_shr(k, a, U64(32)));
+    um_val low = um_k_convert(k, UM_U32, a), none = um_k_eq(k, high, um_k_u32(k, 0));
+    um_val zeros = um_k_clz(k, CHOOSE(none, low, high));
+    return um_k_sub(k, CHOOSE(none, I32(31), I32(63)), um_k_convert(k, UM_I32, zeros));
+}
+
+/* m 2^(e - 150), m of at most 63 bits, rounded to f32's bits but the sign. */
+static um_val round_to_f32(um_kernel *k, um_val m, um_val e)
+{
+    um_val drop = um_k_sub(k, top_bit(k, m), I32(23)), one = U64(1), least = um_k_sub(k, I32(1), e);
+    drop = um_k_max(k, drop, least); /* subnormal: fewer bits */
+    um_val up = WIDE(um_k_min(k, um_k_max(k, um_k_neg(k, drop), I32(0)), I32(63)));
+    m = shift_jamming(k, um_k_shl(k, m, up), um_k_sub(k, drop, I32(2))); /* two bits to round by */
+    m = CHOOSE(um_k_lt(k, drop, I32(2)),
+               um_k_shl(k, m, WIDE(um_k_sub(k, I32(2), um_k_max(k, drop, I32(0))))), m);
+    um_val odd = um_k_and(k, um_k_shr(k, m, U64(2)), one);
+    um_val number = um_k_shr(k, um_k_add(k, m, um_k_add(k, one, odd)), U64(2));
+    um_val exponent = um_k_min(k, um_k_max(k, um_k_add(k, e, drop), I32(1)), I32(255));
+    um_val bits = um_k_add(k, um_k_shl(k, um_k_convert(k, UM_U32, exponent), um_k_u32(k, 23)),
+                           um_k_sub(k, um_k_convert(k, UM_U32, number), um_k_u32(k, 1 << 23)));
+    return um_k_min(k, bits, um_k_u32(k, 0x7f800000));
+}
+
+static um_val f_fma(um_kernel *k, um_val a, um_val b, um_val c)
+{
+    um_val in[3] = {a, b, c}, m[3], e[3], sign[3], small[3];
+    if (is_f64(k, a)) return um_k_fma(k, a, b, c);
+    for (int32_t i = 0; i < 3; i++) {
+        um_val bits = um_k_bitcast(k, UM_U32, 1, in[i]),
+               low = um_k_and(k, bits, um_k_u32(k, 0x7fffff));
+        um_val field = um_k_and(k, um_k_shr(k, bits, um_k_u32(k, 23)), um_k_u32(k, 255));
+        um_val normal = um_k_ne(k, field, um_k_u32(k, 0));
+        m[i] = WIDE(CHOOSE(normal, um_k_or(k, low, um_k_u32(k, 1 << 23)), low));
+        e[i] = um_k_convert(k, UM_I32, CHOOSE(normal, field, um_k_u32(k, 1)));
+        sign[i] = um_k_shr(k, bits, um_k_u32(k, 31));
+        small[i] = um_k_ne(k, field, um_k_u32(k, 255)); /* finite */
+    }
+    um_val p = um_k_shl(k, um_k_mul(k, m[0], m[1]), U64(14)), other = um_k_shl(k, m[2], U64(38));
+    um_val p_e = um_k_sub(k, um_k_add(k, e[0], e[1]), I32(164)), c_e = um_k_sub(k, e[2], I32(38));
+    p_e = CHOOSE(um_k_eq(k, p, U64(0)), I32(-400), p_e);
+    um_val p_sign = um_k_xor(k, sign[0], sign[1]);
+    p = shift_jamming(k, p, um_k_sub(k, c_e, p_e));
+    other = shift_jamming(k, other, um_k_sub(k, p_e, c_e));
+    um_val same = um_k_eq(k, p_sign, sign[2]), less = um_k_lt(k, p, other);
+    um_val difference = CHOOSE(less, um_k_sub(k, other, p), um_k_sub(k, p, other));
+    um_val sum = CHOOSE(same, um_k_add(k, p, other), difference);
+    um_val minus = CHOOSE(same, p_sign, CHOOSE(less, sign[2], p_sign));
+    um_val none = um_k_eq(k, sum, U64(0));
+    um_val bits = CHOOSE(none, um_k_u32(k, 0), round_to_f32(k, sum, um_k_max(k, p_e, c_e)));
+    minus = CHOOSE(none, um_k_and(k, p_sign, sign[2]), minus);
+    bits = um_k_or(k, bits, um_k_shl(k, minus, um_k_u32(k, 31)));
+    um_val both = um_k_and(k, small[0], small[1]);
+    um_val rest = um_k_add(k, CHOOSE(both, c, um_k_mul(k, a, b)), c); /* what is not finite */
+    return CHOOSE(um_k_and(k, both, small[2]), um_k_bitcast(k, UM_F32, 1, bits), rest);
+}
+#undef U64
+#undef I32
+#undef WIDE
+#undef CHOOSE
 
 /* Scaled by a power of two where squares would overflow, or vanish. */
 static um_val f_hypot(um_kernel *k, um_val a, um_val b)
@@ -314,9 +392,8 @@ static um_mem new_var(um_kernel *k, um_val value)
 /* r - q t of f32 or f64, exactly where that is one; scaled where q t could be too large. */
 static um_val less_product(um_kernel *k, um_val r, um_val q, um_val t)
 {
-    um_val lost;
-    if (is_f64(k, r)) return um_k_fma(k, um_k_neg(k, q), t, r);
-    um_val large = um_k_gt(k, r, num(k, r, 0x1p100)), one = num(k, r, 1);
+    um_val lost, one = num(k, r, 1);
+    um_val large = um_k_gt(k, r, num(k, r, is_f64(k, r) ? 0x1p900 : 0x1p100));
     um_val down = um_k_select(k, large, num(k, r, 0x1p-30), one);
     um_val p = um_k_product(k, q, um_k_mul(k, t, down), &lost);
     um_val rest = um_k_sub(k, um_k_sub(k, um_k_mul(k, r, down), p), lost);
@@ -328,8 +405,8 @@ static um_val less_product(um_kernel *k, um_val r, um_val q, um_val t)
 static um_val f_fmod(um_kernel *k, um_val a, um_val b)
 {
     um_val y = um_k_abs(k, b), zero = num(k, a, 0), inf = num(k, a, (double)INFINITY);
-    um_val step = num(k, a, is_f64(k, a) ? 0x1p50 : 0x1p21),
-           back = num(k, a, is_f64(k, a) ? 0x1p-50 : 0x1p-21);
+    um_val step = num(k, a, is_f64(k, a) ? 0x1p20 : 0x1p21),
+           back = num(k, a, is_f64(k, a) ? 0x1p-20 : 0x1p-21);
     um_val size = um_k_abs(k, a);
     um_val good = um_k_and(k, um_k_lt(k, size, inf), um_k_gt(k, y, zero)); /* false of NaN */
     um_val divides = um_k_and(k, good, um_k_lt(k, y, inf));
