@@ -237,7 +237,9 @@ static int find_target(dump *d)
         if (strcmp(d->target, um_target_name(d->text)) == 0) return CLI_GO;
     }
     d->form = strcmp(d->target, "ir") == 0 ? IR : SPIRV;
-    d->flavour = strcmp(d->target, "spirv") == 0 ? UM_SPIRV_VULKAN : UM_SPIRV_KERNEL;
+    d->flavour = strcmp(d->target, "spirv") == 0           ? UM_SPIRV_VULKAN
+                 : strcmp(d->target, "spirv-address") == 0 ? UM_SPIRV_VULKAN_ADDRESS
+                                                           : UM_SPIRV_KERNEL;
     if (d->form == IR) return CLI_GO;
     if (d->flavour == UM_SPIRV_KERNEL && strcmp(d->target, "spirv-kernel") != 0)
         return cli_wrong_usage("--target: got '%s', see umbel dump --help", d->target);
@@ -247,7 +249,7 @@ static int find_target(dump *d)
 static int find_unit(dump *d)
 {
     if (d->form == TEXT) d->unit = um_arch_unit(d->text, d->arch);
-    if (d->form == SPIRV && d->flavour == UM_SPIRV_VULKAN) d->unit = um_spirv_arch_unit(d->arch);
+    if (d->form == SPIRV && d->flavour != UM_SPIRV_KERNEL) d->unit = um_spirv_arch_unit(d->arch);
     return d->unit ? CLI_GO
                    : cli_fail("--arch: no matrix tiles of '%s' for target %s are known", d->arch,
                               d->target);
@@ -297,8 +299,8 @@ int cli_dump(int argc, char **argv)
          .kind = CLI_TEXT,
          .value = "T",
          .out = &d.target,
-         .doc = "ir, opencl, cuda, hip, metal, wgsl, spirv (Vulkan), spirv-kernel (OpenCL); "
-                "default: ir"},
+         .doc = "ir, opencl, cuda, hip, metal, wgsl, spirv (Vulkan), spirv-address "
+                "(Vulkan, memory by address), spirv-kernel (OpenCL); default: ir"},
         {.name = "arch",
          .kind = CLI_TEXT,
          .value = "A",

@@ -106,7 +106,7 @@ shows 'rows = 32 columns = 8 depth = 16' dump matmul --shape 32x16,16x8 --target
 for target in opencl cuda hip metal wgsl; do
     shows um_softmax dump softmax --target $target --least
 done
-for target in spirv spirv-kernel; do
+for target in spirv spirv-address spirv-kernel; do
     shows "$work/spv: " dump matmul --target $target --output "$work/spv"
     [ -s "$work/spv" ] || report "dump --target $target: nothing in the file"
 done

@@ -185,6 +185,7 @@ want_hip() {
 }
 
 fast_spirv() { spirv_val; }
+fast_spirv_address() { spirv_val; }
 fast_spirv_kernel() { spirv_val; }
 
 # Names end in the environment to validate for.
@@ -204,6 +205,7 @@ spirv_val() {
 slow_opencl() { :; }
 slow_metal() { :; }
 slow_wgsl() { :; }
+slow_spirv_address() { :; }
 
 # Cooperative matrices are newer than Debian's spirv-val.
 slow_spirv() {

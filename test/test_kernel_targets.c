@@ -10,13 +10,14 @@
 
 #include <stdlib.h>
 
-enum { VULKAN = UM_TARGET_COUNT, KERNEL, KINDS };
+enum { VULKAN = UM_TARGET_COUNT, KERNEL, ADDRESS, KINDS };
 
 static const char *kind_name(int32_t kind)
 {
     return kind < UM_TARGET_COUNT ? um_target_name((um_target)kind)
            : kind == VULKAN       ? "spirv"
-                                  : "spirv-kernel";
+           : kind == KERNEL       ? "spirv-kernel"
+                                  : "spirv-address";
 }
 
 /* Why a target may have no words for a kernel that has f64, and what the message then says. */
@@ -25,7 +26,7 @@ static const struct refusal {
     uint32_t kinds; /* bits */
 } refusals[] = {
     {"it has no f64", "has no type 'f64'", 1u << UM_TARGET_METAL | 1u << UM_TARGET_WGSL},
-    {"GLSL.std.450 has functions of f32 and f16 only", " of f64", 1u << VULKAN},
+    {"GLSL.std.450 has functions of f32 and f16 only", " of f64", 1u << VULKAN | 1u << ADDRESS},
 };
 
 typedef struct tally {
@@ -118,7 +119,7 @@ static void put_kernel(um_text *out, int32_t kind, const char *what)
             memcpy(out->data + i + sizeof blank_name - 6, digits, 5);
     snprintf(name, sizeof name, "%s.%s", digits,
              kind < VULKAN    ? "text"
-             : kind == VULKAN ? "vulkan1.1"
+             : kind != KERNEL ? "vulkan1.1"
              : wants_f16(out) ? "spv1.0"
                               : "opencl1.2");
     fprintf(list, "%s %s\n", name, what);
@@ -158,7 +159,7 @@ static void check_helpers(const char *text, const char *what, int32_t kind)
 static um_status lower_and_render(const um_kernel *k, int32_t kind, int32_t least, um_text *out)
 {
     uint32_t types = least ? 0 : UINT32_MAX, size = least ? 0 : 32;
-    um_spirv_flavour flavour = kind == VULKAN ? UM_SPIRV_VULKAN : UM_SPIRV_KERNEL;
+    um_spirv_flavour flavour = (um_spirv_flavour)(kind - UM_TARGET_COUNT);
     bool is_text = kind < UM_TARGET_COUNT;
     um_klacks lacks = is_text ? um_text_lacks((um_target)kind, types, size)
                               : um_spirv_flavour_lacks(flavour, types, size);

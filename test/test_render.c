@@ -150,7 +150,7 @@ static um_kernel *one_op(um_kop op)
     return k;
 }
 
-static const char *const spirv_kinds[] = {"vulkan.spv", "kernel.spv"};
+static const char *const spirv_kinds[] = {"vulkan.spv", "kernel.spv", "address.spv"};
 
 static um_status render(const um_kernel *k, int32_t kind, um_text *out)
 {
@@ -164,7 +164,7 @@ static const char *kind_name(int32_t kind)
                                   : spirv_kinds[kind - UM_TARGET_COUNT];
 }
 
-enum { KINDS = UM_TARGET_COUNT + 2 };
+enum { KINDS = UM_TARGET_COUNT + UM_SPIRV_FLAVOURS };
 
 /* Writes the text into the folder, for the compilers of render_test.sh to look at. */
 static void put_file(const char *folder, const char *kernel, int32_t kind, const um_text *text)

@@ -31,6 +31,7 @@ static const row text_rows[UM_TARGET_COUNT] = {
 
 static const row spirv_rows[] = {
     [UM_SPIRV_VULKAN] = {SMALL | BIT_BOOL, BIT_F16 | INTS | WIDE, WHOLE},
+    [UM_SPIRV_VULKAN_ADDRESS] = {SMALL | BIT_BOOL, BIT_F16 | INTS | WIDE, WHOLE},
     [UM_SPIRV_KERNEL] = {SMALL | BIT_BOOL, BIT_F16, ALONE}};
 
 static um_klacks lacks_of(const row *r, uint32_t types, uint32_t subgroup_size)

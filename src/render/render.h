@@ -34,10 +34,17 @@ um_status um_render_text(const um_kernel *kernel, um_target target, um_text *out
 /* A SPIR-V module, 32-bit words in the host's byte order, with the entry point um_<name>.
  * vulkan: SPIR-V 1.3, Shader. Buffers are bindings 0, 1, ... of set 0. For each buffer the element
  * that is index 0, then the scalars, are 32-bit words: push constants when there are at most 32,
- * else the next binding. Fragments: capabilities CooperativeMatrixKHR, VulkanMemoryModel and
- * VulkanMemoryModelDeviceScope. kernel: SPIR-V 1.0 for OpenCL environments, Physical64. Parameters
- * as um_render_text's opencl. */
-typedef enum um_spirv_flavour { UM_SPIRV_VULKAN, UM_SPIRV_KERNEL } um_spirv_flavour;
+ * else the next binding. vulkan_address: the same without bindings. For each buffer its address in
+ * two words, the low one first, then the scalars; when there are more than 32, the address of where
+ * they are. In both indices of elements count as signed; fragments: capabilities
+ * CooperativeMatrixKHR, VulkanMemoryModel and VulkanMemoryModelDeviceScope. kernel: SPIR-V 1.0 for
+ * OpenCL environments, Physical64. Parameters as um_render_text's opencl. */
+typedef enum um_spirv_flavour {
+    UM_SPIRV_VULKAN,
+    UM_SPIRV_KERNEL,
+    UM_SPIRV_VULKAN_ADDRESS,
+    UM_SPIRV_FLAVOURS
+} um_spirv_flavour;
 um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_text *out);
 
 /* What um_kernel_expand has to take away first, on a device that has these types, but those of

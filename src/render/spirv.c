@@ -8,6 +8,7 @@ enum {
     CLASS_CROSS_WORKGROUP = 5,
     CLASS_PUSH_CONSTANT = 9,
     CLASS_STORAGE_BUFFER = 12,
+    CLASS_PHYSICAL = 5349,
     PUSH_WORDS_MAX = 32
 };
 
@@ -119,19 +120,25 @@ static uint32_t array_of(um_spirv *s, uint32_t type, uint32_t count)
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* A struct with that one member, or of `count` words, in a variable at a binding of set 0. */
-static uint32_t block_variable(um_spirv *s, uint32_t member, uint32_t count, uint32_t storage_class,
-                               uint32_t binding)
+/* A struct with that one member, or of `count` words. */
+static uint32_t block_type(um_spirv *s, uint32_t member, uint32_t count)
 {
-    enum { BLOCK = 2, BINDING = 33, DESCRIPTOR_SET = 34, OFFSET = 35, MEMBER_DECORATE = 72 };
-    uint32_t type = um_spirv_id(s), id = um_spirv_id(s),
-             words[1 + UM_K_MAX_BUFFERS + UM_K_MAX_SCALARS] = {type};
+    enum { BLOCK = 2, OFFSET = 35, MEMBER_DECORATE = 72 };
+    uint32_t type = um_spirv_id(s), words[1 + 2 * UM_K_MAX_BUFFERS + UM_K_MAX_SCALARS] = {type};
     for (uint32_t i = 0; i < count; i++) {
         words[1 + i] = member;
         UM_SPIRV(&s->decorations, MEMBER_DECORATE, type, i, OFFSET, 4 * i);
     }
     um_spirv_put(&s->globals, 30, (int32_t)count + 1, words);
     UM_SPIRV(&s->decorations, OP_DECORATE, type, BLOCK);
+    return type;
+}
+
+/* In a variable; at a binding of set 0 if it is no push constant. */
+static uint32_t block_variable(um_spirv *s, uint32_t type, uint32_t storage_class, uint32_t binding)
+{
+    enum { BINDING = 33, DESCRIPTOR_SET = 34 };
+    uint32_t id = um_spirv_id(s);
     UM_SPIRV(&s->globals, 59, um_spirv_pointer(s, storage_class, type), id, storage_class);
     if (storage_class == CLASS_PUSH_CONSTANT) return id;
     UM_SPIRV(&s->decorations, OP_DECORATE, id, DESCRIPTOR_SET, 0);
@@ -139,53 +146,128 @@ static uint32_t block_variable(um_spirv *s, uint32_t member, uint32_t count, uin
     return id;
 }
 
-static uint32_t vulkan_buffer(um_spirv *s, const um_kmem *mem, uint32_t binding)
+/* Where the elements of a buffer are: a struct with an array without an end. */
+static uint32_t buffer_type(um_spirv *s, const um_kmem *mem)
 {
-    enum { ARRAY_STRIDE = 6, NON_WRITABLE = 24, STORAGE_16 = 4433, STORAGE_8 = 4448 };
+    enum { ARRAY_STRIDE = 6, STORAGE_16 = 4433, STORAGE_8 = 4448 };
     uint32_t element = um_spirv_type(s, mem->type.dtype),
              bytes = (uint32_t)um_dtype_bits(mem->type.dtype) / 8;
     if (bytes < 4) um_spirv_capability(s, bytes == 2 ? STORAGE_16 : STORAGE_8);
     uint32_t array = um_spirv_id(s);
     UM_SPIRV(&s->globals, 29, array, element);
     UM_SPIRV(&s->decorations, OP_DECORATE, array, ARRAY_STRIDE, bytes);
-    uint32_t id = block_variable(s, array, 1, CLASS_STORAGE_BUFFER, binding);
+    return block_type(s, array, 1);
+}
+
+/* Buffers may overlap. */
+static uint32_t bound_buffer(um_spirv *s, const um_kmem *mem, uint32_t binding)
+{
+    enum { ALIASED = 20, NON_WRITABLE = 24 };
+    uint32_t id = block_variable(s, buffer_type(s, mem), CLASS_STORAGE_BUFFER, binding);
+    UM_SPIRV(&s->decorations, OP_DECORATE, id, ALIASED);
     if (mem->access == UM_K_READ) UM_SPIRV(&s->decorations, OP_DECORATE, id, NON_WRITABLE);
     return id;
 }
 
-/* Word `index` of the block of base offsets and scalars. */
-static uint32_t block_word(um_spirv *s, uint32_t block, uint32_t pointer, uint32_t index)
+/* The block of base offsets or addresses, and scalars. */
+typedef struct word_block {
+    uint32_t id, pointer; /* a word's pointer type */
+    bool is_physical;
+} word_block;
+
+static uint32_t block_word(um_spirv *s, const word_block *b, uint32_t index)
 {
+    enum { ALIGNED = 2 };
     uint32_t at = um_spirv_id(s), id = um_spirv_id(s), u32 = um_spirv_type(s, UM_U32);
-    UM_SPIRV(&s->body, OP_ACCESS_CHAIN, pointer, at, block, um_spirv_constant(s, UM_U32, index));
-    UM_SPIRV(&s->body, OP_LOAD, u32, id, at);
+    UM_SPIRV(&s->body, OP_ACCESS_CHAIN, b->pointer, at, b->id, um_spirv_constant(s, UM_U32, index));
+    if (b->is_physical)
+        UM_SPIRV(&s->body, OP_LOAD, u32, id, at, ALIGNED, 4);
+    else
+        UM_SPIRV(&s->body, OP_LOAD, u32, id, at);
     return id;
+}
+
+/* A pointer to the struct whose address is in words index and index + 1. */
+static uint32_t address_word(um_spirv *s, const word_block *b, uint32_t index, uint32_t type)
+{
+    enum { CONSTRUCT = 80 };
+    uint32_t pointer = um_spirv_pointer(s, CLASS_PHYSICAL, type);
+    if (!s->two) { /* declared once */
+        s->two = um_spirv_id(s);
+        UM_SPIRV(&s->globals, 23, s->two, um_spirv_type(s, UM_U32), 2);
+    }
+    uint32_t low = block_word(s, b, index), high = block_word(s, b, index + 1);
+    uint32_t both = um_spirv_id(s), id = um_spirv_id(s);
+    UM_SPIRV(&s->body, CONSTRUCT, s->two, both, low, high);
+    UM_SPIRV(&s->body, OP_BITCAST, pointer, id, both);
+    return id;
+}
+
+static word_block declare_words(um_spirv *s, uint32_t count, uint32_t binding)
+{
+    bool pushed = count <= PUSH_WORDS_MAX, pointed = !pushed && s->by_address;
+    uint32_t u32 = um_spirv_type(s, UM_U32), type = block_type(s, u32, count);
+    uint32_t storage_class = pushed || pointed ? CLASS_PUSH_CONSTANT : CLASS_STORAGE_BUFFER;
+    word_block b = {.pointer = um_spirv_pointer(s, storage_class, u32)};
+    b.id = block_variable(s, pointed ? block_type(s, u32, 2) : type, storage_class, binding);
+    if (!pointed) return b;
+    return (word_block){address_word(s, &b, 0, type), um_spirv_pointer(s, CLASS_PHYSICAL, u32),
+                        true};
 }
 
 static void vulkan_parameters(um_spirv *s)
 {
     const um_kernel *k = s->k;
-    uint32_t buffers = 0;
+    uint32_t buffers = 0, at = 0;
+    for (int64_t i = 0; i < k->mem_count; i++) buffers += k->mem[i].space == UM_SPACE_BUFFER;
+    uint32_t words = buffers * (s->by_address ? 2 : 1) + (uint32_t)k->scalar_count;
+    if (words == 0) return;
+    word_block block = declare_words(s, words, buffers);
     for (int64_t i = 0; i < k->mem_count; i++) {
         if (k->mem[i].space != UM_SPACE_BUFFER) continue;
-        s->memory[i] = vulkan_buffer(s, &k->mem[i], buffers++);
-        s->pointer[i] =
-            um_spirv_pointer(s, CLASS_STORAGE_BUFFER, um_spirv_type(s, k->mem[i].type.dtype));
+        uint32_t storage_class = s->by_address ? CLASS_PHYSICAL : CLASS_STORAGE_BUFFER;
+        s->pointer[i] = um_spirv_pointer(s, storage_class, um_spirv_type(s, k->mem[i].type.dtype));
+        if (s->by_address) {
+            s->memory[i] = address_word(s, &block, at, buffer_type(s, &k->mem[i]));
+            at += 2;
+        } else {
+            s->memory[i] = bound_buffer(s, &k->mem[i], at);
+            s->base[i] = block_word(s, &block, at++);
+        }
     }
-    uint32_t words = buffers + (uint32_t)k->scalar_count, u32 = um_spirv_type(s, UM_U32);
-    if (words == 0) return;
-    uint32_t storage_class = words <= PUSH_WORDS_MAX ? CLASS_PUSH_CONSTANT : CLASS_STORAGE_BUFFER;
-    uint32_t block = block_variable(s, u32, words, storage_class, buffers);
-    uint32_t pointer = um_spirv_pointer(s, storage_class, u32), at = 0;
-    for (int64_t i = 0; i < k->mem_count; i++)
-        if (k->mem[i].space == UM_SPACE_BUFFER) s->base[i] = block_word(s, block, pointer, at++);
     for (int64_t i = 0; i < k->scalar_count; i++) {
-        uint32_t word = block_word(s, block, pointer, at++);
+        uint32_t word = block_word(s, &block, at++);
         s->scalar[i] = word;
         if (k->scalar[i].dtype == UM_U32) continue;
         s->scalar[i] = um_spirv_id(s);
         UM_SPIRV(&s->body, OP_BITCAST, um_spirv_type(s, k->scalar[i].dtype), s->scalar[i], word);
     }
+}
+
+/* What an access of the memory has to say: by address what that is a multiple of, with fragments
+ * that others see it (spirv_group.c). Gives the number of words. */
+static int32_t access_words(const um_spirv *s, int64_t m, uint32_t words[2])
+{
+    enum { ALIGNED = 2 };
+    const um_kmem *mem = &s->k->mem[m];
+    bool is_buffer = mem->space == UM_SPACE_BUFFER, aligned = is_buffer && s->by_address;
+    bool seen = s->k->frag_count > 0 && (is_buffer || mem->space == UM_SPACE_SHARED);
+    words[0] = (aligned ? ALIGNED : 0u) | (seen ? NON_PRIVATE : 0u);
+    words[1] = (uint32_t)um_dtype_bits(mem->type.dtype) / 8;
+    return words[0] ? 1 + aligned : 0;
+}
+
+uint32_t um_spirv_load(um_spirv *s, int64_t mem, um_dtype dtype, uint32_t at)
+{
+    uint32_t id = um_spirv_id(s), words[5] = {um_spirv_type(s, dtype), id, at};
+    um_spirv_put(&s->body, OP_LOAD, 3 + access_words(s, mem, words + 3), words);
+    return id;
+}
+
+void um_spirv_store(um_spirv *s, int64_t mem, uint32_t at, uint32_t value)
+{
+    uint32_t words[4] = {at, value};
+    um_spirv_put(&s->body, OP_STORE, 2 + access_words(s, mem, words + 2), words);
 }
 
 /* The function's parameters and type; gives the type. */
@@ -290,7 +372,14 @@ uint32_t um_spirv_builtin(um_spirv *s, um_kop op, uint32_t dim)
 /* What stands before the types: sets, memory model, entry point, modes. */
 static void put_head(um_spirv *s, um_text *out)
 {
-    enum { GL_COMPUTE = 5, KERNEL = 6, LOCAL_SIZE = 17, CONTRACTION_OFF = 31, MODE = 16 };
+    enum {
+        GL_COMPUTE = 5,
+        KERNEL = 6,
+        LOCAL_SIZE = 17,
+        CONTRACTION_OFF = 31,
+        MODE = 16,
+        PHYSICAL_64 = 5348
+    };
     enum { GLSL_450 = 1, OPENCL, VULKAN }; /* memory models */
     const um_kernel *k = s->k;
     char name[64] = "um_";
@@ -300,6 +389,7 @@ static void put_head(um_spirv *s, um_text *out)
         const char *name;
     } extensions[] = {{4448, "SPV_KHR_8bit_storage"},
                       {5345, "SPV_KHR_vulkan_memory_model"},
+                      {5347, "SPV_KHR_physical_storage_buffer"},
                       {6022, "SPV_KHR_cooperative_matrix"}};
     for (int32_t i = 0; i < s->capability_count; i++)
         for (size_t e = 0; e < UM_COUNT_OF(extensions); e++)
@@ -307,7 +397,11 @@ static void put_head(um_spirv *s, um_text *out)
                 put_named(out, 10, 0, NULL, extensions[e].name, 0, NULL);
     put_named(out, 11, 1, &s->ext_set, s->is_kernel ? "OpenCL.std" : "GLSL.std.450", 0, NULL);
     uint32_t of_vulkan = k->frag_count > 0 ? VULKAN : GLSL_450;
-    UM_SPIRV(out, 14, s->is_kernel ? 2u : 0u, s->is_kernel ? OPENCL : of_vulkan);
+    UM_SPIRV(out, 14,
+             s->is_kernel    ? 2u
+             : s->by_address ? PHYSICAL_64
+                             : 0u,
+             s->is_kernel ? OPENCL : of_vulkan);
     put_named(out, 15, 2, (uint32_t[]){s->is_kernel ? KERNEL : GL_COMPUTE, s->function}, name,
               s->interface_count, s->interface);
     UM_SPIRV(out, MODE, s->function, LOCAL_SIZE, k->group_size[0], k->group_size[1],
@@ -340,10 +434,11 @@ static void assemble(um_spirv *s, const um_text *params, uint32_t function_type,
 
 static um_status render(um_spirv *s, um_text *out)
 {
-    enum { SHADER = 1, ADDRESSES = 4, KERNEL = 6 };
+    enum { SHADER = 1, ADDRESSES = 4, KERNEL = 6, PHYSICAL_ADDRESSES = 5347 };
     um_text params = {0};
     um_spirv_capability(s, s->is_kernel ? KERNEL : SHADER);
     if (s->is_kernel) um_spirv_capability(s, ADDRESSES);
+    if (s->by_address) um_spirv_capability(s, PHYSICAL_ADDRESSES);
     s->next_id = 2; /* 1 is the function's first label */
     s->block = 1;
     s->ext_set = um_spirv_id(s);
@@ -374,7 +469,9 @@ um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_
                        !kernel ? "kernel is NULL"
                        : !out  ? "out is NULL"
                                : "the kernel is not finished");
-    um_spirv s = {.k = kernel, .is_kernel = flavour == UM_SPIRV_KERNEL};
+    um_spirv s = {.k = kernel,
+                  .is_kernel = flavour == UM_SPIRV_KERNEL,
+                  .by_address = flavour == UM_SPIRV_VULKAN_ADDRESS};
     size_t mems = (size_t)kernel->mem_count, scalars = (size_t)kernel->scalar_count;
     size_t frags = (size_t)kernel->frag_count;
     um_status status = UM_OUT_OF_MEMORY;

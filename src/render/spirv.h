@@ -20,18 +20,19 @@ typedef struct um_spirv_const {
 
 typedef struct um_spirv {
     const um_kernel *k;
-    bool is_kernel; /* for OpenCL environments, else for Vulkan */
+    bool is_kernel;  /* for OpenCL environments, else for Vulkan */
+    bool by_address; /* for Vulkan, without bindings */
     um_status status;
     uint32_t next_id;
     um_text capabilities, decorations, globals, variables, body; /* sections of the module */
     uint32_t capability[32];
     int32_t capability_count;
     uint32_t void_type, function, ext_set;
-    uint32_t type[32]; /* by dtype; 0: not declared yet */
-    uint32_t four;     /* a vector of four u32; 0: likewise */
-    uint32_t *value;   /* first id of each value; its other lanes follow */
+    uint32_t type[32];  /* by dtype; 0: not declared yet */
+    uint32_t two, four; /* vectors of so many u32; 0: likewise */
+    uint32_t *value;    /* first id of each value; its other lanes follow */
     uint32_t *memory, *pointer,
-        *base;        /* of each memory: its variable, an element's pointer type, the offset */
+        *base;        /* of each memory: its variable, an element's pointer type, the offset or 0 */
     uint32_t *scalar; /* of each parameter: its value */
     uint32_t *matrix, *matrix_type;    /* of each fragment: its variable, and what is in it */
     uint32_t input[16], interface[16]; /* built-in variables, by opcode; in order */
@@ -56,6 +57,9 @@ uint32_t um_spirv_constant(um_spirv *s, um_dtype dtype, uint64_t bits);
 void um_spirv_capability(um_spirv *s, uint32_t capability);
 uint32_t um_spirv_pointer(um_spirv *s, uint32_t storage_class, uint32_t type); /* a new type */
 void um_spirv_lacks(um_spirv *s, um_status code, const char *what);
+/* Element `at` of a memory. */
+uint32_t um_spirv_load(um_spirv *s, int64_t mem, um_dtype dtype, uint32_t at);
+void um_spirv_store(um_spirv *s, int64_t mem, uint32_t at, uint32_t value);
 uint32_t um_spirv_builtin(um_spirv *s, um_kop op, uint32_t dim); /* as u32 */
 
 /* Numbers of the specification that several files use. */

@@ -360,7 +360,7 @@ uint32_t um_spirv_element(um_spirv *s, int64_t m, uint32_t index)
         return id;
     }
     if (is_buffer) {
-        index = emit2(s, OP_IADD, UM_U32, index, s->base[m]);
+        if (s->base[m]) index = emit2(s, OP_IADD, UM_U32, index, s->base[m]);
         uint32_t id = um_spirv_id(s), zero = um_spirv_constant(s, UM_U32, 0);
         UM_SPIRV(&s->body, OP_ACCESS_CHAIN, s->pointer[m], id, s->memory[m], zero, index);
         return id;
@@ -379,19 +379,10 @@ static uint32_t element(um_spirv *s, const um_kinst *inst, int32_t lane)
     return um_spirv_element(s, memory_of(inst), index);
 }
 
-/* See spirv_group.c's fragments. */
-static bool is_shared_out(const um_spirv *s, const um_kinst *inst)
-{
-    uint8_t space = s->k->mem[memory_of(inst)].space;
-    return s->k->frag_count > 0 && (space == UM_SPACE_BUFFER || space == UM_SPACE_SHARED);
-}
-
 static uint32_t load_lane(um_spirv *s, um_val v, int32_t lane)
 {
     const um_kinst *inst = &s->k->inst[v];
-    uint32_t at = element(s, inst, lane);
-    if (!is_shared_out(s, inst)) return emit1(s, OP_LOAD, inst->type.dtype, at);
-    return emit2(s, OP_LOAD, inst->type.dtype, at, NON_PRIVATE);
+    return um_spirv_load(s, memory_of(inst), inst->type.dtype, element(s, inst, lane));
 }
 
 static void store_lanes(um_spirv *s, um_val v)
@@ -400,11 +391,7 @@ static void store_lanes(um_spirv *s, um_val v)
     int32_t lanes = um_val_type(s->k, inst->arg[1]).lanes;
     for (int32_t lane = 0; lane < lanes; lane++) {
         uint32_t at = element(s, inst, lane);
-        uint32_t a = um_spirv_operand(s, inst->arg[1], lane);
-        if (is_shared_out(s, inst))
-            UM_SPIRV(&s->body, OP_STORE, at, a, NON_PRIVATE);
-        else
-            UM_SPIRV(&s->body, OP_STORE, at, a);
+        um_spirv_store(s, memory_of(inst), at, um_spirv_operand(s, inst->arg[1], lane));
     }
 }
 
@@ -562,7 +549,10 @@ static void walk_end(um_spirv *s)
 {
     const um_spirv_flow flow = s->flow[--s->flow_count];
     const um_kinst *inst = &s->k->inst[flow.inst];
-    if (inst->op == UM_KOP_IF) end_if(s, flow.next);
+    if (inst->op == UM_KOP_IF) { /* an else with nothing in it */
+        UM_SPIRV(&s->body, OP_BRANCH, flow.merge);
+        open_block(s, flow.next);
+    }
     if (inst->op == UM_KOP_IF || inst->op == UM_KOP_ELSE) {
         end_if(s, flow.merge);
         return;
