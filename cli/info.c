@@ -121,7 +121,9 @@ static um_status get_caps(const char *backend, int32_t ordinal, um_caps *caps)
 static void show_device(const um_device_info *info)
 {
     um_caps caps;
-    printf("%s:%d  %s\n", info->backend, info->ordinal, info->name);
+    bool software = info->kind < UM_DEVICE_CPU && !info->is_gpu;
+    printf("%s:%d  %s%s\n", info->backend, info->ordinal, info->name,
+           software ? ", software device" : "");
     if (get_caps(info->backend, info->ordinal, &caps) == UM_OK)
         show_caps(&caps);
     else

@@ -6,20 +6,20 @@
 #include <stdlib.h>
 
 FAKE(cuda)
-FAKE(vulkan)
+FAKE(level_zero)
 FAKE(metal)
 FAKE(opencl)
 
 enum { HALF = UM_FEATURE_FP16 | UM_FEATURE_BF16 };
 
 /* Two CUDA devices (the second larger and with tensor cores), one GPU and one software device of
- * Vulkan, no Metal, an OpenCL device that computes on the CPU. */
+ * Level Zero, no Metal, an OpenCL device that computes on the CPU. */
 static void add_fakes(void)
 {
-    static const um_backend *all[] = {&fake_opencl.table, &fake_vulkan.table, &fake_metal.table,
+    static const um_backend *all[] = {&fake_opencl.table, &fake_level_zero.table, &fake_metal.table,
                                       &fake_cuda.table};
     opencl_make();
-    vulkan_make();
+    level_zero_make();
     metal_make();
     cuda_make();
     fake_cuda.count = 2;
@@ -33,13 +33,13 @@ static void add_fakes(void)
                                          .name = "Large",
                                          .features = HALF,
                                          .memory_total_bytes = 8000};
-    fake_vulkan.count = 2;
-    fake_vulkan.info[0] = (um_device_info){.kind = UM_DEVICE_VULKAN, .name = "Soft"};
-    fake_vulkan.info[1] = (um_device_info){.kind = UM_DEVICE_VULKAN,
-                                           .is_gpu = 1,
-                                           .name = "Arc",
-                                           .features = HALF | UM_FEATURE_TENSOR_CORES,
-                                           .memory_total_bytes = 6000};
+    fake_level_zero.count = 2;
+    fake_level_zero.info[0] = (um_device_info){.kind = UM_DEVICE_LEVEL_ZERO, .name = "Soft"};
+    fake_level_zero.info[1] = (um_device_info){.kind = UM_DEVICE_LEVEL_ZERO,
+                                               .is_gpu = 1,
+                                               .name = "Arc",
+                                               .features = HALF | UM_FEATURE_TENSOR_CORES,
+                                               .memory_total_bytes = 6000};
     fake_metal.count = 0;
     fake_metal.why_none = "no Metal here";
     fake_opencl.count = 1;
@@ -106,7 +106,7 @@ static void test_kinds(void)
     CHECK(strcmp(um_device_kind_name(0), "none") == 0 && !strcmp(um_device_kind_name(-5), "none"));
 }
 
-enum { CPU = 1 }; /* behind opencl */
+enum { CPU = 2 }; /* behind vulkan and opencl */
 
 static void test_info(void)
 {
@@ -205,18 +205,18 @@ static um_request request_of(uint32_t features, bool gpu_required, uint64_t memo
 static void test_chains(void)
 {
     um_request r = request_of(0, false, 0);
-    check_chain(NULL, "cuda:1 cuda:0 vulkan:1 cpu:0");
-    check_chain(&r, "cuda:1 cuda:0 vulkan:1 cpu:0");
+    check_chain(NULL, "cuda:1 cuda:0 level_zero:1 cpu:0");
+    check_chain(&r, "cuda:1 cuda:0 level_zero:1 cpu:0");
     r.gpu_required = 1;
-    check_chain(&r, "cuda:1 cuda:0 vulkan:1");
+    check_chain(&r, "cuda:1 cuda:0 level_zero:1");
     r.memory_min_bytes = 6000;
-    check_chain(&r, "cuda:1 vulkan:1");
+    check_chain(&r, "cuda:1 level_zero:1");
     r.memory_min_bytes++;
     check_chain(&r, "cuda:1");
     r = request_of(UM_FEATURE_F64, false, 0);
     check_chain(&r, "cuda:0 cpu:0");
     r = request_of(UM_FEATURE_TENSOR_CORES, false, 0);
-    check_chain(&r, "vulkan:1");
+    check_chain(&r, "level_zero:1");
     r = request_of(UM_FEATURE_UNIFIED_MEMORY, false, 0);
     check_chain(&r, "cpu:0");
     r = request_of(UM_FEATURE_PEER_ACCESS, false, 0);
@@ -224,8 +224,8 @@ static void test_chains(void)
     r = request_of(0, false, 0);
     r.pin = " NVIDIA ";
     check_chain(&r, "cuda:0");
-    r.pin = "vk"; /* the software device, by name */
-    check_chain(&r, "vulkan:0");
+    r.pin = "l0"; /* the software device, by name */
+    check_chain(&r, "level_zero:0");
     r.features = UM_FEATURE_FP16;
     check_chain(&r, "");
     r = request_of(0, false, 0);
@@ -241,12 +241,12 @@ static void test_chains(void)
 
 static void test_priorities(void)
 {
-    um_device_kind order[] = {UM_DEVICE_OPENCL, UM_DEVICE_VULKAN};
+    um_device_kind order[] = {UM_DEVICE_OPENCL, UM_DEVICE_LEVEL_ZERO};
     CHECK_OK(um_set_device_priority(order, 2));
-    check_chain(NULL, "opencl:0 vulkan:1 vulkan:0 cuda:1 cuda:0 cpu:0");
+    check_chain(NULL, "opencl:0 level_zero:1 level_zero:0 cuda:1 cuda:0 cpu:0");
     order[0] = UM_DEVICE_CPU;
     CHECK_OK(um_set_device_priority(order, 1));
-    check_chain(NULL, "cpu:0 cuda:1 cuda:0 vulkan:1");
+    check_chain(NULL, "cpu:0 cuda:1 cuda:0 level_zero:1");
     um_device *device = open_device("auto");
     CHECK(strcmp(um_device_name(device), "cpu:0") == 0);
     um_device_release(device);
@@ -258,9 +258,9 @@ static void test_priorities(void)
     CHECK_FAILS(um_set_device_priority(order, 1), UM_INVALID_ARGUMENT, "kind 99");
     CHECK_FAILS(um_set_device_priority(NULL, 1), UM_INVALID_ARGUMENT, "NULL");
     CHECK_FAILS(um_set_device_priority(order, -1), UM_INVALID_ARGUMENT, "-1 kinds");
-    check_chain(NULL, "cpu:0 cuda:1 cuda:0 vulkan:1"); /* as before the failures */
+    check_chain(NULL, "cpu:0 cuda:1 cuda:0 level_zero:1"); /* as before the failures */
     CHECK_OK(um_set_device_priority(NULL, 0));
-    check_chain(NULL, "cuda:1 cuda:0 vulkan:1 cpu:0");
+    check_chain(NULL, "cuda:1 cuda:0 level_zero:1 cpu:0");
 }
 
 static void check_route(um_op_id op, const char *wanted)
@@ -274,9 +274,9 @@ static void check_route(um_op_id op, const char *wanted)
 
 static void test_routes(void)
 {
-    check_route(UM_OP_MATMUL, "vulkan:1");
-    check_route(UM_OP_CONV, "vulkan:1");
-    check_route(UM_OP_ATTENTION, "vulkan:1");
+    check_route(UM_OP_MATMUL, "level_zero:1");
+    check_route(UM_OP_CONV, "level_zero:1");
+    check_route(UM_OP_ATTENTION, "level_zero:1");
     check_route(UM_OP_ADD, "cuda:1");
     check_route(UM_OP_SOFTMAX, "cuda:1");
     um_device_ref ref;
@@ -310,7 +310,7 @@ static void test_open_request(void)
     check_opens(NULL, "cuda:1+validate");
     unsetenv("UMBEL_DEVICE");
     fake_cuda.fails_to_open = true;
-    check_opens(NULL, "vulkan:1");
+    check_opens(NULL, "level_zero:1");
     r.pin = "cuda";
     CHECK_FAILS(um_open_request(&r, &device), UM_DEVICE_ERROR, "cuda: in use elsewhere");
     fake_cuda.fails_to_open = false;
@@ -328,7 +328,7 @@ static void test_refusals(void)
                 "no device satisfies it: cuda:1 (Large): lacks peer_access; cuda:0 (Small): lacks");
     CHECK(device == NULL);
     CHECK_OK(um_request_explain(&r, text, sizeof text));
-    CHECK_MSG(strstr(text, "vulkan:0 (Soft): computes on the CPU, so"), "%s", text);
+    CHECK_MSG(strstr(text, "level_zero:0 (Soft): computes on the CPU, so"), "%s", text);
     CHECK(strstr(text, "cpu:0 (") && strstr(text, "): is no GPU"));
     CHECK(strstr(text, "metal: no device: no Metal here") != NULL);
     CHECK(strstr(text, "null:0 (") && strstr(text, "computes nothing"));
@@ -337,14 +337,14 @@ static void test_refusals(void)
     CHECK_MSG(strncmp(text, "cuda:1 (Large): fits\n", 21) == 0, "%s", text);
     CHECK(strstr(text, "cuda:0 (Small): has 4000 bytes of memory, wanted 7000\n") != NULL);
     r.features = 0;
-    r.pin = "vulkan:1";
+    r.pin = "level_zero:1";
     CHECK_FAILS(um_open_request(&r, &device), UM_NOT_FOUND, "cuda:1 (Large): is not the one asked");
     CHECK_OK(um_request_explain(NULL, text, 10));
     CHECK(strlen(text) == 9);
     CHECK_FAILS(um_request_explain(NULL, NULL, 10), UM_INVALID_ARGUMENT, "no room");
     CHECK_FAILS(um_open_request(NULL, NULL), UM_INVALID_ARGUMENT, "NULL");
-    r.pin = "vulkan:9";
-    CHECK_FAILS(um_open_request(&r, &device), UM_NOT_FOUND, "no device \"vulkan:9\"");
+    r.pin = "level_zero:9";
+    CHECK_FAILS(um_open_request(&r, &device), UM_NOT_FOUND, "no device \"level_zero:9\"");
     r.pin = "cpu+trace";
     CHECK_FAILS(um_open_request(&r, &device), UM_INVALID_ARGUMENT, "layers in the pin");
     r.pin = NULL;

@@ -45,20 +45,22 @@ static void test_backends(void)
     int32_t count;
     um_device *device;
     um_device_info info = {.struct_size = sizeof info};
-    CHECK(um_backend_count() == 4);
+    CHECK(um_backend_count() == 5);
     setenv("UMBEL_BACKENDS", "null, cpu,interp", 1);
     CHECK_OK(um_backend_describe(0, &name, &count, &why));
+    CHECK(strcmp(name, "vulkan") == 0 && count == 0 && strstr(why, "UMBEL_BACKENDS"));
+    CHECK_OK(um_backend_describe(1, &name, &count, &why));
     CHECK(strcmp(name, "opencl") == 0 && count == 0 && strstr(why, "UMBEL_BACKENDS"));
     CHECK_FAILS(um_open("opencl:0", &device), UM_NOT_FOUND, "UMBEL_BACKENDS");
-    CHECK_OK(um_backend_describe(1, &name, &count, &why));
+    CHECK_OK(um_backend_describe(2, &name, &count, &why));
     CHECK(strcmp(name, "cpu") == 0 && count == 1 && why[0] == 0);
-    CHECK_OK(um_device_describe(1, 0, &info));
+    CHECK_OK(um_device_describe(2, 0, &info));
     CHECK(info.kind == UM_DEVICE_CPU && info.name[0] && strcmp(info.backend, "cpu") == 0);
-    CHECK_OK(um_backend_describe(2, NULL, NULL, NULL));
-    CHECK_FAILS(um_backend_describe(4, &name, &count, &why), UM_OUT_OF_RANGE, "4 of 4");
+    CHECK_OK(um_backend_describe(3, NULL, NULL, NULL));
+    CHECK_FAILS(um_backend_describe(5, &name, &count, &why), UM_OUT_OF_RANGE, "5 of 5");
     CHECK_FAILS(um_backend_describe(-1, NULL, NULL, NULL), UM_OUT_OF_RANGE, "-1");
-    CHECK_FAILS(um_device_describe(1, 1, &info), UM_OUT_OF_RANGE, "device 1 of 1 of cpu");
-    CHECK_FAILS(um_device_describe(9, 0, &info), UM_OUT_OF_RANGE, "9 of 4");
+    CHECK_FAILS(um_device_describe(2, 1, &info), UM_OUT_OF_RANGE, "device 1 of 1 of cpu");
+    CHECK_FAILS(um_device_describe(9, 0, &info), UM_OUT_OF_RANGE, "9 of 5");
     CHECK_FAILS(um_device_describe(0, 0, NULL), UM_INVALID_ARGUMENT, "NULL");
 }
 
@@ -89,7 +91,7 @@ static void test_bad_specs(void)
     static const struct {
         const char *spec, *text;
     } bad[] = {
-        {"vulkan", "\"vulkan\" is of kind vulkan, which has no backend in this build; there is: "},
+        {"mtl", "\"mtl\" is of kind metal, which has no backend in this build; there is: "},
         {"NVIDIA:1", "\"nvidia:1\" is of kind cuda, which has no backend"},
         {"level-zero", "no backend"},
         {"cpu:1", "no device \"cpu:1\"; there is: "},

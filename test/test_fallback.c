@@ -258,7 +258,7 @@ static void test_chain(void)
     CHECK(reports == 1 && strcmp(last_to, "cpu:0") == 0);
     CHECK_MSG(strcmp(last_why, "a fake has no add") == 0, "%s", last_why);
     CHECK(!um_supports(own.device, &op, NULL, 0));
-    const int32_t vulkan = um_backend_count() - 1, cpu = 1; /* behind opencl */
+    const int32_t vulkan = um_backend_count() - 1, cpu = 2; /* behind vulkan and opencl */
     CHECK_OK(um_device_set_fallback(own.device, &(um_device_ref){vulkan, 0}, 1));
     CHECK_FAILS(run(&own, &op), UM_UNSUPPORTED,
                 "add: cuda:0 cannot run it: a fake has no add; nor can vulkan: a fake has no add");
