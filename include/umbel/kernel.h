@@ -46,7 +46,7 @@ typedef uint32_t um_frag; /* a matrix fragment; 0: none */
 typedef int32_t um_kop;
 enum {
     UM_KOP_NONE = 0,
-#define UM_KOP(id, NAME, name, arity, rule, types, flow, doc) UM_KOP_##NAME = id,
+#define UM_KOP(id, NAME, name, arity, rule, types, flow, imm, same, doc) UM_KOP_##NAME = id,
 #include <umbel/kernel.def>
 };
 
@@ -109,7 +109,7 @@ UM_API um_frag um_k_frag(um_kernel *k, const char *name, int32_t role, uint32_t 
 
 /* Opcodes of arity 1, 2 and 3 of one type: um_k_add(k, a, b), um_k_lt, um_k_select, um_k_exp, ...
  */
-#define UM_KOP(id, NAME, name, arity, rule, types, flow, doc)
+#define UM_KOP(id, NAME, name, arity, rule, types, flow, imm, same, doc)
 #define UM_KOP1(id, NAME, name, rule, types, doc) UM_API um_val um_k_##name(um_kernel *k, um_val a);
 #define UM_KOP2(id, NAME, name, rule, types, doc)                                                  \
     UM_API um_val um_k_##name(um_kernel *k, um_val a, um_val b);

@@ -5,10 +5,49 @@
 #include <stdio.h>
 
 const um_kop_row um_kop_rows[UM_KOP_LIMIT] = {
-#define UM_KOP(id, NAME, name, arity, rule, types, flow, doc)                                      \
-    [id] = {#name, arity, UM_KRULE_##rule, UM_KTYPES_##types, UM_KFLOW_##flow},
+#define UM_KOP(id, NAME, name, arity, rule, types, flow, imm, same, doc)                           \
+    [id] = {#name,           arity,         UM_KRULE_##rule, UM_KTYPES_##types,                    \
+            UM_KFLOW_##flow, UM_KIMM_##imm, UM_KSAME_##same},
 #include <umbel/kernel.def>
 };
+
+const um_kfield um_kimm_fields[][5] = {
+    [UM_KIMM_BITS] = {{UM_KFIELD_BITS, 0, 64}},
+    [UM_KIMM_SCALAR] = {{UM_KFIELD_SCALAR, 0, 64}},
+    [UM_KIMM_NUMBER] = {{UM_KFIELD_NUMBER, 0, 64}},
+    [UM_KIMM_MEMORY] = {{UM_KFIELD_MEMORY, 0, 64}},
+    [UM_KIMM_OPERATION] = {{UM_KFIELD_OPERATION, 0, 32}, {UM_KFIELD_EXCLUSIVE, 32, 32}},
+    [UM_KIMM_ATOMIC] = {{UM_KFIELD_OPERATION, 32, 32}, {UM_KFIELD_MEMORY, 0, 32}},
+    [UM_KIMM_FRAG] = {{UM_KFIELD_FRAG, 0, 64}},
+    [UM_KIMM_FRAG_AT] = {{UM_KFIELD_FRAG, 0, 31},
+                         {UM_KFIELD_MEMORY, 32, 32},
+                         {UM_KFIELD_BY_COLUMNS, 31, 1}},
+    [UM_KIMM_MMA] = {{UM_KFIELD_FRAG, 0, 16},
+                     {UM_KFIELD_FRAG, 16, 16},
+                     {UM_KFIELD_FRAG, 32, 16},
+                     {UM_KFIELD_FRAG, 48, 16}},
+    [UM_KIMM_COPY] = {{UM_KFIELD_MEMORY, 0, 32}, {UM_KFIELD_MEMORY, 32, 32}}};
+
+const char *um_kfield_name(const um_kernel *k, um_kfield_kind kind, uint64_t number)
+{
+    static const char *const operation[] = {NULL,  "add", "mul", "min",     "max",
+                                            "and", "or",  "xor", "exchange"};
+    switch (kind) {
+    case UM_KFIELD_SCALAR:
+        return number < (uint64_t)k->scalar_count ? k->scalar[number].name : NULL;
+    case UM_KFIELD_MEMORY:
+        return number - 1 < (uint64_t)k->mem_count ? k->mem[number - 1].name : NULL;
+    case UM_KFIELD_FRAG:
+        return number - 1 < (uint64_t)k->frag_count ? k->frag[number - 1].name : NULL;
+    case UM_KFIELD_OPERATION: return number < UM_COUNT_OF(operation) ? operation[number] : NULL;
+    case UM_KFIELD_NONE:
+    case UM_KFIELD_BITS:
+    case UM_KFIELD_NUMBER:
+    case UM_KFIELD_EXCLUSIVE:
+    case UM_KFIELD_BY_COLUMNS: break;
+    }
+    return NULL;
+}
 
 /* ---- life ----------------------------------------------------------------------------------- */
 

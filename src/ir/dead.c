@@ -104,14 +104,11 @@ static void renumber(sweep *s, um_kernel *to)
     for (um_val i = 1; i < s->k->inst_count; i++) {
         if (!is_kept(s, i)) continue;
         const um_kinst *inst = &s->k->inst[i];
-        uint64_t low = inst->imm & UINT32_MAX, high = inst->imm >> 32;
-        um_kimm kind = um_kop_imm(inst->op);
-        if (kind == UM_KIMM_MEMORY || kind == UM_KIMM_ATOMIC || kind == UM_KIMM_COPY)
-            s->mem[low] = 1;
-        if (kind == UM_KIMM_FRAG_AT || kind == UM_KIMM_COPY) s->mem[high] = 1;
-        if (kind == UM_KIMM_FRAG || kind == UM_KIMM_FRAG_AT) s->frag[low & INT32_MAX] = 1;
-        for (int32_t f = 0; kind == UM_KIMM_MMA && f < 4; f++)
-            s->frag[inst->imm >> 16 * f & UINT16_MAX] = 1;
+        for (const um_kfield *f = um_kinst_fields(inst); f->kind; f++) {
+            uint64_t number = um_kfield_get(f, inst->imm);
+            if (f->kind == UM_KFIELD_MEMORY) s->mem[number] = 1;
+            if (f->kind == UM_KFIELD_FRAG) s->frag[number] = 1;
+        }
     }
     for (int64_t m = 1; m <= s->k->mem_count; m++) {
         if (!s->mem[m] && s->k->mem[m - 1].space != UM_SPACE_BUFFER) continue;
@@ -135,33 +132,18 @@ static um_val sweep_each(um_rewrite *r, um_kinst inst)
     return um_kernel_append(r->to, &inst);
 }
 
-static bool sweep_make(sweep *s)
+static void sweep_make(sweep *s, um_rewrite *r)
 {
-    size_t count = (size_t)s->k->inst_count, size = count * sizeof(um_val);
-    s->live = um_mem_zalloc(count);
-    s->block = um_mem_zalloc(size);
-    s->if_of = um_mem_zalloc(size);
-    s->next = um_mem_zalloc(size);
-    s->breaks = um_mem_zalloc(size);
-    s->queue = um_mem_zalloc(size);
-    s->writes = um_mem_zalloc(((size_t)s->k->mem_count + 1) * sizeof *s->writes);
-    s->mem = um_mem_zalloc(((size_t)s->k->mem_count + 1) * sizeof *s->mem);
-    s->frag = um_mem_zalloc(((size_t)s->k->frag_count + 1) * sizeof *s->frag);
-    return s->live && s->block && s->if_of && s->next && s->breaks && s->queue && s->writes &&
-           s->mem && s->frag;
-}
-
-static void sweep_release(sweep *s)
-{
-    um_mem_free(s->live);
-    um_mem_free(s->block);
-    um_mem_free(s->if_of);
-    um_mem_free(s->next);
-    um_mem_free(s->breaks);
-    um_mem_free(s->queue);
-    um_mem_free(s->writes);
-    um_mem_free(s->mem);
-    um_mem_free(s->frag);
+    int64_t count = s->k->inst_count, mems = s->k->mem_count + 1, frags = s->k->frag_count + 1;
+    s->live = um_rewrite_room(r, count, 1);
+    s->block = um_rewrite_room(r, count, sizeof *s->block);
+    s->if_of = um_rewrite_room(r, count, sizeof *s->if_of);
+    s->next = um_rewrite_room(r, count, sizeof *s->next);
+    s->breaks = um_rewrite_room(r, count, sizeof *s->breaks);
+    s->queue = um_rewrite_room(r, count, sizeof *s->queue);
+    s->writes = um_rewrite_room(r, mems, sizeof *s->writes);
+    s->mem = um_rewrite_room(r, mems, sizeof *s->mem);
+    s->frag = um_rewrite_room(r, frags, sizeof *s->frag);
 }
 
 um_status um_kernel_sweep(const um_kernel *k, um_kernel **out)
@@ -170,14 +152,13 @@ um_status um_kernel_sweep(const um_kernel *k, um_kernel **out)
     sweep s = {.k = k};
     *out = NULL;
     UM_TRY(um_rewrite_begin(&r, k, &s));
-    if (!sweep_make(&s)) um_kernel_mistake(r.to, UM_OUT_OF_MEMORY, "no memory to sweep it");
+    sweep_make(&s, &r);
     if (r.to->status == UM_OK) {
         survey(&s);
         spread(&s);
         renumber(&s, r.to);
         um_rewrite_each(&r, sweep_each);
     }
-    sweep_release(&s);
     return um_rewrite_end(&r, out);
 }
 

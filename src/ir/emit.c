@@ -35,7 +35,7 @@ static um_val emit_row(um_kernel *k, um_kop op, um_val a, um_val b, um_val c)
     return emit(k, op, result, 0, a, b, c);
 }
 
-#define UM_KOP(id, NAME, name, arity, rule, types, flow, doc)
+#define UM_KOP(id, NAME, name, arity, rule, types, flow, imm, same, doc)
 #define UM_KOP1(id, NAME, name, rule, types, doc)                                                  \
     um_val um_k_##name(um_kernel *k, um_val a) { return emit_row(k, UM_KOP_##NAME, a, 0, 0); }
 #define UM_KOP2(id, NAME, name, rule, types, doc)                                                  \
@@ -52,11 +52,23 @@ static um_val emit_row(um_kernel *k, um_kop op, um_val a, um_val b, um_val c)
 
 /* ---- values out of nothing ------------------------------------------------------------------- */
 
-um_val um_k_const(um_kernel *k, um_dtype dtype, uint64_t bits)
+um_val um_k_bits(um_kernel *k, um_dtype dtype, int32_t lanes, uint64_t bits)
 {
     int32_t width = um_dtype_bits(dtype);
     if (width > 0 && width < 64) bits &= ((uint64_t)1 << width) - 1;
-    return emit(k, UM_KOP_CONST, type(dtype, 1), bits, 0, 0, 0);
+    return emit(k, UM_KOP_CONST, type(dtype, lanes), bits, 0, 0, 0);
+}
+
+um_val um_k_number(um_kernel *k, um_dtype dtype, int32_t lanes, double value)
+{
+    uint64_t bits = 0;
+    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
+    return um_k_bits(k, dtype, lanes, bits);
+}
+
+um_val um_k_const(um_kernel *k, um_dtype dtype, uint64_t bits)
+{
+    return um_k_bits(k, dtype, 1, bits);
 }
 
 um_val um_k_f32(um_kernel *k, float value)

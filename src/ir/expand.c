@@ -25,11 +25,6 @@ static um_val identity_of(um_kernel *k, uint32_t operation, um_dtype dtype)
 
 /* ---- across the work-group ------------------------------------------------------------------ */
 
-static uint32_t group_count(const um_kernel *k)
-{
-    return k->group_size[0] * k->group_size[1] * k->group_size[2];
-}
-
 void um_expand_name(const um_kernel *k, const char *what, um_dtype dtype, char out[32])
 {
     snprintf(out, 32, "%s_%s", what, um_dtype_name(dtype));
@@ -44,7 +39,7 @@ static um_mem scratch_of(um_expand *e, um_kernel *k, um_dtype dtype)
     char name[32];
     if (e->scratch[dtype]) return e->scratch[dtype];
     um_expand_name(k, "group", dtype, name);
-    return e->scratch[dtype] = um_k_shared(k, name, dtype, group_count(k));
+    return e->scratch[dtype] = um_k_shared(k, name, dtype, um_kernel_invocations(k));
 }
 
 static um_mem part_of(um_expand *e, um_kernel *k, um_dtype dtype)
@@ -59,7 +54,7 @@ static um_mem part_of(um_expand *e, um_kernel *k, um_dtype dtype)
 static void reduce_tree(um_kernel *k, uint32_t operation, um_mem scratch, um_val index, um_val a)
 {
     um_k_store(k, scratch, index, a);
-    for (uint32_t left = group_count(k), half; left > 1; left = half) {
+    for (uint32_t left = um_kernel_invocations(k), half; left > 1; left = half) {
         half = (left + 1) / 2;
         um_k_barrier(k);
         um_k_if(k, um_k_lt(k, index, um_k_u32(k, left - half)));
@@ -80,7 +75,7 @@ static void reduce_subgroups(um_kernel *k, uint32_t operation, um_mem scratch, u
     um_val lane = um_k_builtin(k, UM_KOP_SUBGROUP_LANE, 0);
     um_val id = um_k_builtin(k, UM_KOP_SUBGROUP_ID, 0);
     um_val size = um_k_builtin(k, UM_KOP_SUBGROUP_SIZE, 0), is_first = um_k_eq(k, lane, zero);
-    um_val last = um_k_u32(k, group_count(k) - 1);
+    um_val last = um_k_u32(k, um_kernel_invocations(k) - 1);
     um_val count = um_k_add(k, um_k_div(k, last, size), one);
     um_k_store_if(k, scratch, id, um_k_subgroup_reduce(k, (int32_t)operation, a), is_first);
     um_k_barrier(k);
@@ -107,7 +102,7 @@ static um_val scan_tree(um_kernel *k, uint32_t operation, bool exclusive, um_mem
     um_val all = a;
     um_k_store(k, scratch, index, a);
     um_k_barrier(k);
-    for (uint32_t by = 1; by < group_count(k); by *= 2) {
+    for (uint32_t by = 1; by < um_kernel_invocations(k); by *= 2) {
         um_val distance = um_k_u32(k, by), has = um_k_ge(k, index, distance);
         um_val from = um_k_sub(k, index, distance);
         um_val before = um_k_load_if(k, scratch, from, has, identity);
@@ -198,7 +193,7 @@ static um_val shuffle_if(um_kernel *k, um_val a, um_val has, um_val from, um_val
 /* The upper half onto the lower, as often as it takes; lane 0 has it all then. */
 static um_val reduce_shuffles(um_kernel *k, uint32_t size, uint32_t operation, um_val a)
 {
-    uint32_t n = group_count(k);
+    uint32_t n = um_kernel_invocations(k);
     um_val lane = um_k_builtin(k, UM_KOP_SUBGROUP_LANE, 0);
     um_val before = um_k_mul(k, um_k_builtin(k, UM_KOP_SUBGROUP_ID, 0), um_k_u32(k, size));
     um_val left =
@@ -302,15 +297,8 @@ static um_status run_pass(const um_kernel *from, um_rewrite_fn fn, um_expand *e,
     UM_TRY(um_rewrite_begin(&r, from, e));
     if (fn == um_expand_fragments) um_expand_fragments_begin(&r);
     if (fn == um_expand_types) um_expand_memories(&r);
-    if (fn == um_expand_wide && !um_expand_wide_memories(&r))
-        um_kernel_mistake(r.to, UM_OUT_OF_MEMORY, "no memory to expand it");
+    if (fn == um_expand_wide) um_expand_wide_memories(&r);
     um_rewrite_each(&r, fn);
-    um_mem_free(e->high);
-    um_mem_free(e->high_var);
-    um_mem_free(e->level);
-    um_mem_free(e->flow);
-    e->high = e->high_var = NULL;
-    e->level = e->flow = NULL;
     return um_rewrite_end(&r, out);
 }
 

@@ -21,6 +21,22 @@ typedef struct um_expand {
     um_mem division[3][3][4]; /* variables of a division, by level and lanes / 2 */
 } um_expand;
 
+/* Where the condition holds; 0: always. */
+static inline void um_expand_store(um_kernel *k, um_mem mem, um_val at, um_val v, um_val condition)
+{
+    if (condition)
+        um_k_store_if(k, mem, at, v, condition);
+    else
+        um_k_store(k, mem, at, v);
+}
+/* Elsewhere zeros. */
+static inline um_val um_expand_load(um_kernel *k, um_mem mem, um_val at, um_val condition,
+                                    int32_t lanes)
+{
+    if (!condition) return um_k_load_lanes(k, mem, at, lanes);
+    return um_k_load_if(k, mem, at, condition, um_k_bits(k, k->mem[mem - 1].type.dtype, lanes, 0));
+}
+
 /* A free name for something of the dtype. */
 void um_expand_name(const um_kernel *k, const char *what, um_dtype dtype, char out[32]);
 
@@ -35,7 +51,7 @@ um_val um_expand_types(um_rewrite *r, um_kinst inst);
 void um_expand_memories(um_rewrite *r);
 
 um_val um_expand_wide(um_rewrite *r, um_kinst inst);
-bool um_expand_wide_memories(um_rewrite *r); /* false: no memory */
+void um_expand_wide_memories(um_rewrite *r);
 
 /* f32 values to the bits of a small float type, in u32 of as many lanes, and back; as CONVERT. */
 um_val um_expand_narrow(um_kernel *k, um_dtype dtype, um_val value);

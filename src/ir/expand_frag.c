@@ -4,26 +4,12 @@
  * and nothing goes across lanes. */
 #include "ir/expand.h"
 
-#include <umbel/device.h>
-
-static bool has_tile(const um_klacks *lacks, const um_kfrag *f)
-{
-    for (int32_t i = 0; i < lacks->tile_count; i++)
-        if (um_ktile_holds(&lacks->tiles[i], f)) return true;
-    return false;
-}
-
-static uint32_t group_count(const um_kernel *k)
-{
-    return k->group_size[0] * k->group_size[1] * k->group_size[2];
-}
-
 /* The least lanes that a subgroup can have. */
 static uint32_t lanes_least(const um_expand *e, const um_kernel *k)
 {
     uint32_t size = e->lacks->shuffles ? e->lacks->shuffles : UM_MAX(k->subgroup_size, 1), n;
     if (e->lacks->subgroups) return 1;
-    n = group_count(k) % size;
+    n = um_kernel_invocations(k) % size;
     return n ? n : size;
 }
 
@@ -34,7 +20,7 @@ void um_expand_fragments_begin(um_rewrite *r)
     for (int64_t i = 0; i < k->frag_count; i++) {
         const um_kfrag *f = &k->frag[i];
         char name[32];
-        if (has_tile(e->lacks, f)) continue;
+        if (um_ktiles_hold(e->lacks->tiles, e->lacks->tile_count, f)) continue;
         uint32_t count = um_kfrag_count(f), least = lanes_least(e, k);
         if (f->role == UM_K_FRAG_C) count = (count + least - 1) / least;
         um_expand_name(k, "items", f->dtype, name);
@@ -56,7 +42,7 @@ static part part_of(const um_rewrite *r, um_frag frag)
     um_kernel *k = r->to;
     const um_expand *e = r->pass;
     part p = {.k = k, .f = &k->frag[frag - 1], .items = e->items[frag - 1]};
-    um_val n = um_k_u32(k, group_count(k)), one = um_k_u32(k, 1);
+    um_val n = um_k_u32(k, um_kernel_invocations(k)), one = um_k_u32(k, 1);
     um_val size = um_k_builtin(k, UM_KOP_SUBGROUP_SIZE, 0);
     um_val before = um_k_mul(k, um_k_builtin(k, UM_KOP_SUBGROUP_ID, 0), size);
     um_val rest = um_k_sub(k, um_k_u32(k, um_kfrag_count(p.f)), one);

@@ -9,25 +9,6 @@
 
 static bool in_mask(uint32_t mask, um_dtype dtype) { return mask >> dtype & 1; }
 
-static bool is_int(um_dtype dtype)
-{
-    um_dtype_kind kind = um_dtype_get_kind(dtype);
-    return kind == UM_KIND_INT || kind == UM_KIND_UINT;
-}
-
-static um_val bits_of(um_kernel *k, um_dtype dtype, int32_t lanes, uint64_t bits)
-{
-    return um_k_splat(k, lanes, um_k_const(k, dtype, bits));
-}
-
-/* A number as a constant of the type, rounded. */
-static um_val number(um_kernel *k, um_dtype dtype, int32_t lanes, double value)
-{
-    uint64_t bits = 0;
-    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    return bits_of(k, dtype, lanes, bits);
-}
-
 /* ---- saturation ----------------------------------------------------------------------------- */
 
 /* The integer nearest to a float truncated; NaN: 0. The convert in it only sees what fits, and
@@ -41,17 +22,17 @@ static um_val saturate(um_kernel *k, um_dtype to, um_val a)
     for (int32_t i = 0; i < bits; i++) high *= 2;
     if (type.dtype != UM_F32 && type.dtype != UM_F64) a = um_k_convert(k, UM_F32, a);
     um_dtype from = um_val_type(k, a).dtype;
-    um_val zero = number(k, from, lanes, 0), top = number(k, from, lanes, high);
-    um_val bottom = is_signed ? number(k, from, lanes, -high) : zero;
+    um_val zero = um_k_number(k, from, lanes, 0), top = um_k_number(k, from, lanes, high);
+    um_val bottom = is_signed ? um_k_number(k, from, lanes, -high) : zero;
     um_val fits = um_k_and(k, um_k_ge(k, a, bottom), um_k_lt(k, a, top));
     um_dtype wide = bits >= 32 ? to : is_signed ? UM_I32 : UM_U32;
     um_val result = um_k_convert(k, wide, um_k_select(k, fits, a, zero));
     if (wide != to) result = um_k_convert(k, to, result);
     uint64_t ones = UINT64_MAX >> (64 - bits);
-    um_val most = bits_of(k, to, lanes, is_signed ? ones >> 1 : ones);
+    um_val most = um_k_bits(k, to, lanes, is_signed ? ones >> 1 : ones);
     result = um_k_select(k, um_k_ge(k, a, top), most, result);
     if (!is_signed) return result;
-    um_val least = bits_of(k, to, lanes, (ones >> 1) + 1);
+    um_val least = um_k_bits(k, to, lanes, (ones >> 1) + 1);
     return um_k_select(k, um_k_lt(k, a, bottom), least, result);
 }
 
@@ -62,8 +43,8 @@ static um_val clamp(um_kernel *k, um_dtype to, um_val a)
     bool is_signed = um_dtype_get_kind(to) == UM_KIND_INT;
     um_dtype wide = is_signed ? UM_I32 : UM_U32;
     uint32_t most = UINT32_MAX >> (32 - bits + is_signed);
-    a = um_k_min(k, um_k_convert(k, wide, a), bits_of(k, wide, lanes, most));
-    return is_signed ? um_k_max(k, a, bits_of(k, wide, lanes, ~(uint64_t)most)) : a;
+    a = um_k_min(k, um_k_convert(k, wide, a), um_k_bits(k, wide, lanes, most));
+    return is_signed ? um_k_max(k, a, um_k_bits(k, wide, lanes, ~(uint64_t)most)) : a;
 }
 
 um_val um_expand_saturation(um_rewrite *r, um_kinst inst)
@@ -72,7 +53,7 @@ um_val um_expand_saturation(um_rewrite *r, um_kinst inst)
     um_kernel *k = r->to;
     um_val a = inst.arg[0];
     um_dtype from = um_val_type(k, a).dtype, to = inst.type.dtype;
-    bool wanted = inst.op == UM_KOP_CONVERT && is_int(to) && um_dtype_is_float(from);
+    bool wanted = inst.op == UM_KOP_CONVERT && um_dtype_is_int(to) && um_dtype_is_float(from);
     if (!wanted) return um_kernel_append(k, &inst);
     if (e->lacks->saturation) return saturate(k, to, a);
     if (from != UM_F32 && from != UM_F64) a = um_k_convert(k, UM_F32, a);
@@ -110,7 +91,7 @@ static um_val odd_from_f64(um_kernel *k, um_val a)
 {
     int32_t lanes = um_val_type(k, a).lanes;
     um_val near = um_k_convert(k, UM_F32, a), back = um_k_convert(k, UM_F64, near);
-    um_val bits = um_k_bitcast(k, UM_U32, lanes, near), one = bits_of(k, UM_U32, lanes, 1);
+    um_val bits = um_k_bitcast(k, UM_U32, lanes, near), one = um_k_bits(k, UM_U32, lanes, 1);
     um_val above = um_k_gt(k, um_k_abs(k, back), um_k_abs(k, a));
     um_val lower = um_k_select(k, above, um_k_sub(k, bits, one), bits);
     um_val inexact = um_k_or(k, above, um_k_lt(k, um_k_abs(k, back), um_k_abs(k, a)));
@@ -123,11 +104,11 @@ static um_val odd_from_f64(um_kernel *k, um_val a)
 static um_val odd_from_int(um_kernel *k, um_val a)
 {
     um_ktype type = um_val_type(k, a);
-    um_val zero = bits_of(k, type.dtype, type.lanes, 0);
+    um_val zero = um_k_bits(k, type.dtype, type.lanes, 0);
     for (int32_t s = 8; s <= um_dtype_bits(type.dtype) - 24; s += 8) {
-        um_val low = bits_of(k, type.dtype, type.lanes, ((uint64_t)1 << s) - 1);
-        um_val most = bits_of(k, type.dtype, type.lanes, (uint64_t)1 << (16 + s));
-        um_val last = bits_of(k, type.dtype, type.lanes, (uint64_t)1 << s);
+        um_val low = um_k_bits(k, type.dtype, type.lanes, ((uint64_t)1 << s) - 1);
+        um_val most = um_k_bits(k, type.dtype, type.lanes, (uint64_t)1 << (16 + s));
+        um_val last = um_k_bits(k, type.dtype, type.lanes, (uint64_t)1 << s);
         um_val high = um_k_and(k, a, um_k_not(k, low));
         um_val rest = um_k_ne(k, um_k_and(k, a, low), zero);
         um_val odd = um_k_select(k, rest, um_k_or(k, high, last), high);
@@ -143,7 +124,7 @@ static um_val widen(const um_expand *e, um_kernel *k, um_val v, um_dtype was)
     if (was == UM_BOOL || !in_mask(e->lacks->types, was)) return v;
     if (um_dtype_is_float(was)) return um_expand_widen(k, was, v);
     if (um_dtype_get_kind(was) == UM_KIND_UINT) return v;
-    um_val up = bits_of(k, UM_I32, lanes, (uint64_t)(32 - bits));
+    um_val up = um_k_bits(k, UM_I32, lanes, (uint64_t)(32 - bits));
     return um_k_shr(k, um_k_shl(k, um_k_bitcast(k, UM_I32, lanes, v), up), up);
 }
 
@@ -155,7 +136,7 @@ static um_val narrow_int(um_kernel *k, um_dtype to, um_val v)
         v = um_k_bitcast(k, UM_U32, lanes, v);
     else
         v = um_k_convert(k, UM_U32, v);
-    return um_k_and(k, v, bits_of(k, UM_U32, lanes, UINT32_MAX >> (32 - bits)));
+    return um_k_and(k, v, um_k_bits(k, UM_U32, lanes, UINT32_MAX >> (32 - bits)));
 }
 
 static um_val narrow_float(um_kernel *k, um_dtype to, um_val v)
@@ -163,7 +144,7 @@ static um_val narrow_float(um_kernel *k, um_dtype to, um_val v)
     um_dtype from = um_val_type(k, v).dtype;
     if (from == UM_F64)
         v = odd_from_f64(k, v);
-    else if (is_int(from) && um_dtype_bits(from) >= 32)
+    else if (um_dtype_is_int(from) && um_dtype_bits(from) >= 32)
         v = odd_from_int(k, v);
     else if (from != UM_F32)
         v = um_k_convert(k, UM_F32, v);
@@ -263,9 +244,9 @@ static bool moves_raw(const um_kernel *k, um_mem mem)
 {
     for (int64_t i = 1; i < k->inst_count; i++) {
         um_kimm kind = um_kop_imm(k->inst[i].op);
-        uint64_t low = k->inst[i].imm & UINT32_MAX, high = k->inst[i].imm >> 32;
-        if (kind == UM_KIMM_COPY && (low == mem || high == mem)) return true;
-        if (kind == UM_KIMM_FRAG_AT && high == mem) return true;
+        if (kind != UM_KIMM_COPY && kind != UM_KIMM_FRAG_AT) continue;
+        for (const um_kfield *f = um_kinst_fields(&k->inst[i]); f->kind; f++)
+            if (f->kind == UM_KFIELD_MEMORY && um_kfield_get(f, k->inst[i].imm) == mem) return true;
     }
     return false;
 }
@@ -298,18 +279,12 @@ static um_val place_in_word(um_kernel *k, um_val index, int32_t per)
     return um_k_shl(k, in, um_k_u32(k, per == 4 ? 3 : 4));
 }
 
-static um_val load_words(um_kernel *k, um_mem mem, um_val at, um_val condition, int32_t count)
-{
-    if (!condition) return um_k_load_lanes(k, mem, at, count);
-    return um_k_load_if(k, mem, at, condition, bits_of(k, UM_U32, count, 0));
-}
-
 /* `lanes` elements of a buffer that is seen as words, as bits. */
 static um_val load_parts(um_kernel *k, um_mem mem, um_val index, um_val condition, int32_t bits,
                          int32_t lanes)
 {
     int32_t per = 32 / bits, count = UM_MAX(lanes / per, 1);
-    um_val loaded = load_words(k, mem, index_of_word(k, index, per), condition, count), item[4];
+    um_val loaded = um_expand_load(k, mem, index_of_word(k, index, per), condition, count), item[4];
     um_val mask = um_k_u32(k, UINT32_MAX >> (32 - bits));
     if (lanes < per) loaded = um_k_shr(k, loaded, place_in_word(k, index, per));
     for (int32_t i = 0; i < lanes; i++) {
@@ -333,14 +308,10 @@ static void store_parts(um_kernel *k, um_mem mem, um_val index, um_val condition
     if (lanes < per) { /* the others in the word stay */
         um_val place = place_in_word(k, index, per);
         um_val mask = um_k_shl(k, um_k_u32(k, UINT32_MAX >> (32 - bits * lanes)), place);
-        um_val rest = um_k_and(k, load_words(k, mem, at, condition, 1), um_k_not(k, mask));
+        um_val rest = um_k_and(k, um_expand_load(k, mem, at, condition, 1), um_k_not(k, mask));
         word[0] = um_k_or(k, rest, um_k_shl(k, word[0], place));
     }
-    um_val all = um_k_vector(k, count, word);
-    if (condition)
-        um_k_store_if(k, mem, at, all, condition);
-    else
-        um_k_store(k, mem, at, all);
+    um_expand_store(k, mem, at, um_k_vector(k, count, word), condition);
 }
 
 static um_val load(um_rewrite *r, const um_kinst *inst, um_dtype was)
@@ -355,11 +326,12 @@ static um_val load(um_rewrite *r, const um_kinst *inst, um_dtype was)
     } else if (m->space == UM_SPACE_BUFFER && m->type.dtype == UM_U32) {
         v = load_parts(k, mem, index, condition, um_dtype_bits(was), lanes);
     } else {
-        v = condition ? um_k_load_if(k, mem, index, condition, bits_of(k, m->type.dtype, lanes, 0))
-                      : um_k_load_lanes(k, mem, index, lanes);
+        v = condition
+                ? um_k_load_if(k, mem, index, condition, um_k_bits(k, m->type.dtype, lanes, 0))
+                : um_k_load_lanes(k, mem, index, lanes);
         if (m->type.dtype != UM_U32) v = um_k_convert(k, UM_U32, v);
     }
-    if (was == UM_BOOL) v = um_k_ne(k, v, bits_of(k, UM_U32, lanes, 0));
+    if (was == UM_BOOL) v = um_k_ne(k, v, um_k_bits(k, UM_U32, lanes, 0));
     return condition ? um_k_select(k, condition, v, inst->arg[2]) : v;
 }
 
@@ -371,16 +343,13 @@ static um_val store(um_rewrite *r, const um_kinst *inst, um_dtype was)
     um_val condition = inst->op == UM_KOP_STORE_IF ? inst->arg[2] : 0, v = inst->arg[1];
     int32_t lanes = um_val_type(k, v).lanes;
     if (was == UM_BOOL)
-        v = um_k_select(k, v, bits_of(k, UM_U32, lanes, 1), bits_of(k, UM_U32, lanes, 0));
+        v = um_k_select(k, v, um_k_bits(k, UM_U32, lanes, 1), um_k_bits(k, UM_U32, lanes, 0));
     if (m->space == UM_SPACE_BUFFER && m->type.dtype == UM_U32) {
         store_parts(k, mem, inst->arg[0], condition, um_dtype_bits(was), v);
         return 0;
     }
     if (m->type.dtype != UM_U32) v = um_k_convert(k, m->type.dtype, v);
-    if (condition)
-        um_k_store_if(k, mem, inst->arg[0], v, condition);
-    else
-        um_k_store(k, mem, inst->arg[0], v);
+    um_expand_store(k, mem, inst->arg[0], v, condition);
     return 0;
 }
 

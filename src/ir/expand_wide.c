@@ -15,7 +15,7 @@ static int32_t lanes_of(const um_kernel *k, um_val v) { return um_val_type(k, v)
 
 static um_val word(um_kernel *k, int32_t lanes, uint32_t bits)
 {
-    return um_k_splat(k, lanes, um_k_u32(k, bits));
+    return um_k_bits(k, UM_U32, lanes, bits);
 }
 
 static pair pair_of(um_kernel *k, int32_t lanes, uint64_t bits)
@@ -173,17 +173,10 @@ static pair divided(um_rewrite *r, pair a, pair b, bool is_signed, bool wants_re
 
 /* ---- conversions ---------------------------------------------------------------------------- */
 
-static um_val number(um_kernel *k, um_dtype dtype, int32_t lanes, double value)
-{
-    uint64_t bits = 0;
-    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    return um_k_splat(k, lanes, um_k_const(k, dtype, bits));
-}
-
 static um_val to_f64(um_kernel *k, pair a, bool is_signed)
 {
     um_val high = um_k_convert(k, UM_F64, is_signed ? as_i32(k, a.hi) : a.hi);
-    um_val scaled = um_k_mul(k, high, number(k, UM_F64, lanes_of(k, a.lo), 0x1p32));
+    um_val scaled = um_k_mul(k, high, um_k_number(k, UM_F64, lanes_of(k, a.lo), 0x1p32));
     return um_k_add(k, scaled, um_k_convert(k, UM_F64, a.lo));
 }
 
@@ -227,18 +220,18 @@ static pair from_float(um_kernel *k, um_val v, bool is_signed)
     int32_t lanes = type.lanes;
     if (type.dtype != UM_F32 && type.dtype != UM_F64) v = um_k_convert(k, UM_F32, v);
     um_dtype dtype = um_val_type(k, v).dtype;
-    um_val zero = number(k, dtype, lanes, 0), size = is_signed ? um_k_abs(k, v) : v;
-    um_val limit = number(k, dtype, lanes, is_signed ? 0x1p63 : 0x1p64);
+    um_val zero = um_k_number(k, dtype, lanes, 0), size = is_signed ? um_k_abs(k, v) : v;
+    um_val limit = um_k_number(k, dtype, lanes, is_signed ? 0x1p63 : 0x1p64);
     um_val fits = um_k_and(k, um_k_ge(k, size, zero), um_k_lt(k, size, limit));
     um_val whole = um_k_select(k, fits, size, zero);
-    um_val high = um_k_trunc(k, um_k_mul(k, whole, number(k, dtype, lanes, 0x1p-32)));
-    um_val low = um_k_sub(k, whole, um_k_mul(k, high, number(k, dtype, lanes, 0x1p32)));
+    um_val high = um_k_trunc(k, um_k_mul(k, whole, um_k_number(k, dtype, lanes, 0x1p-32)));
+    um_val low = um_k_sub(k, whole, um_k_mul(k, high, um_k_number(k, dtype, lanes, 0x1p32)));
     pair a = {um_k_convert(k, UM_U32, low), um_k_convert(k, UM_U32, high)};
     pair most = pair_of(k, lanes, is_signed ? INT64_MAX : UINT64_MAX);
     if (is_signed) a = choose(k, um_k_lt(k, v, zero), negate(k, a), a);
     a = choose(k, um_k_ge(k, v, limit), most, a);
     if (!is_signed) return a;
-    um_val below = um_k_le(k, v, number(k, dtype, lanes, -0x1p63));
+    um_val below = um_k_le(k, v, um_k_number(k, dtype, lanes, -0x1p63));
     return choose(k, below, pair_of(k, lanes, (uint64_t)1 << 63), a);
 }
 
@@ -314,17 +307,16 @@ static pair bitcast_to(um_kernel *k, int32_t lanes, um_val v)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-bool um_expand_wide_memories(um_rewrite *r)
+void um_expand_wide_memories(um_rewrite *r)
 {
     um_expand *e = r->pass;
-    int64_t count = r->to->mem_count;
-    e->high = um_mem_zalloc((size_t)r->from->inst_count * sizeof *e->high);
-    e->high_var = um_mem_zalloc((size_t)(count + 1) * sizeof *e->high_var);
-    e->level = um_mem_alloc((size_t)r->from->inst_count);
-    e->flow = um_mem_alloc((size_t)r->from->inst_count);
-    if (!e->high || !e->high_var || !e->level || !e->flow ||
-        um_kernel_uniformity(r->from, e->level, e->flow) != UM_OK)
-        return false;
+    int64_t count = r->to->mem_count, values = r->from->inst_count;
+    e->high = um_rewrite_room(r, values, sizeof *e->high);
+    e->high_var = um_rewrite_room(r, count + 1, sizeof *e->high_var);
+    e->level = um_rewrite_room(r, values, 1);
+    e->flow = um_rewrite_room(r, values, 1);
+    if (r->to->status == UM_OK && um_kernel_uniformity(r->from, e->level, e->flow) != UM_OK)
+        um_kernel_mistake(r->to, UM_OUT_OF_MEMORY, "no memory to follow its flow");
     for (int64_t i = 0; i < count && r->to->status == UM_OK; i++) {
         um_kmem *m = &r->to->mem[i];
         char name[32];
@@ -338,13 +330,13 @@ bool um_expand_wide_memories(um_rewrite *r)
             snprintf(name, sizeof name, "%.18s_hi%u", r->to->mem[i].name, n);
         e->high_var[i + 1] = um_k_var(r->to, name, UM_U32, lanes); /* mem may move */
     }
-    return true;
 }
 
 static pair load(um_kernel *k, const um_kinst *inst)
 {
     um_mem mem = (um_mem)inst->imm;
     int32_t lanes = inst->type.lanes, size = lanes == 1 ? 2 : 4;
+    um_val condition = inst->op == UM_KOP_LOAD_IF ? inst->arg[1] : 0;
     um_val index = um_k_add(k, inst->arg[0], inst->arg[0]), words[2] = {0};
     if (inst->op == UM_KOP_LOAD_UNIFORM) {
         um_val lo = um_k_load_uniform(k, mem, index);
@@ -352,10 +344,7 @@ static pair load(um_kernel *k, const um_kinst *inst)
     }
     for (int32_t i = 0; i < (lanes + 1) / 2; i++) {
         um_val at = i ? um_k_add(k, index, um_k_u32(k, 4)) : index;
-        if (inst->op == UM_KOP_LOAD_IF)
-            words[i] = um_k_load_if(k, mem, at, inst->arg[1], word(k, size, 0));
-        else
-            words[i] = um_k_load_lanes(k, mem, at, size);
+        words[i] = um_expand_load(k, mem, at, condition, size);
     }
     return from_words(k, lanes, words);
 }
@@ -363,14 +352,12 @@ static pair load(um_kernel *k, const um_kinst *inst)
 static void store(um_kernel *k, const um_kinst *inst, pair a)
 {
     um_mem mem = (um_mem)inst->imm;
+    um_val condition = inst->op == UM_KOP_STORE_IF ? inst->arg[2] : 0;
     um_val index = um_k_add(k, inst->arg[0], inst->arg[0]), words[2];
     int32_t count = to_words(k, a, words);
     for (int32_t i = 0; i < count; i++) {
         um_val at = i ? um_k_add(k, index, um_k_u32(k, 4)) : index;
-        if (inst->op == UM_KOP_STORE_IF)
-            um_k_store_if(k, mem, at, words[i], inst->arg[2]);
-        else
-            um_k_store(k, mem, at, words[i]);
+        um_expand_store(k, mem, at, words[i], condition);
     }
 }
 

@@ -53,24 +53,21 @@ static um_status fits_memory(const um_kernel *k, const um_caps *caps)
     return UM_OK;
 }
 
-bool um_ktile_holds(const um_matrix_tile *t, const um_kfrag *f)
+bool um_ktiles_hold(const um_matrix_tile *tiles, int32_t count, const um_kfrag *f)
 {
-    um_dtype want = f->role == UM_K_FRAG_C ? t->accumulator : t->input;
-    return t->m == (int64_t)f->m && t->n == (int64_t)f->n && t->k == (int64_t)f->k &&
-           (!want || want == f->dtype);
-}
-
-static bool has_tile(const um_caps *caps, const um_kfrag *f)
-{
-    for (int32_t i = 0; i < caps->matrix_tile_count; i++)
-        if (um_ktile_holds(&caps->matrix_tiles[i], f)) return true;
+    for (const um_matrix_tile *t = tiles; t < tiles + count; t++) {
+        um_dtype want = f->role == UM_K_FRAG_C ? t->accumulator : t->input;
+        if (t->m == (int64_t)f->m && t->n == (int64_t)f->n && t->k == (int64_t)f->k &&
+            (!want || want == f->dtype))
+            return true;
+    }
     return false;
 }
 
 static um_status fits_fragments(const um_kernel *k, const um_caps *caps)
 {
     for (int64_t i = 0; i < k->frag_count; i++)
-        if (!has_tile(caps, &k->frag[i]))
+        if (!um_ktiles_hold(caps->matrix_tiles, caps->matrix_tile_count, &k->frag[i]))
             return refuse(k, "fragment %s, %ux%ux%u of %s, is none of the device's matrix tiles",
                           k->frag[i].name, k->frag[i].m, k->frag[i].n, k->frag[i].k,
                           um_dtype_name(k->frag[i].dtype));

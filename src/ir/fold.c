@@ -39,12 +39,6 @@ static bool is_const_of(const fold *f, um_val v, uint64_t bits)
     return is_const(f, v) && new_inst(f, v)->imm == bits;
 }
 
-static bool is_int(um_ktype t)
-{
-    um_dtype_kind kind = um_dtype_get_kind(t.dtype);
-    return kind == UM_KIND_INT || kind == UM_KIND_UINT;
-}
-
 /* ---- values that are there already ----------------------------------------------------------- */
 
 /* Whether two of them in one place are the same. */
@@ -117,7 +111,8 @@ static bool is_bad_division(const fold *f, const um_kinst *inst)
     um_ktype type = new_inst(f, inst->arg[0])->type;
     uint64_t a = new_inst(f, inst->arg[0])->imm, b = new_inst(f, inst->arg[1])->imm;
     uint64_t ones = UINT64_MAX >> (64 - um_dtype_bits(type.dtype));
-    if ((inst->op != UM_KOP_DIV && inst->op != UM_KOP_REM) || !is_int(type)) return false;
+    if ((inst->op != UM_KOP_DIV && inst->op != UM_KOP_REM) || !um_dtype_is_int(type.dtype))
+        return false;
     bool is_signed = um_dtype_get_kind(type.dtype) == UM_KIND_INT;
     return b == 0 || (is_signed && b == ones && a == (ones >> 1) + 1);
 }
@@ -254,7 +249,7 @@ static um_val simplify(fold *f, const um_kinst *inst)
         return constant(f, inst->type, 0);
     if (um_kop_rows[inst->op].rule != UM_KRULE_SAME) return 0;
     if (inst->type.dtype == UM_BOOL) return simplify_bool(f, inst);
-    return is_int(inst->type) ? simplify_int(f, inst) : simplify_float(f, inst);
+    return um_dtype_is_int(inst->type.dtype) ? simplify_int(f, inst) : simplify_float(f, inst);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -383,29 +378,17 @@ static um_val fold_each(um_rewrite *r, um_kinst inst)
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-static bool fold_make(fold *f)
+static void fold_make(fold *f)
 {
-    size_t count = (size_t)f->from->inst_count, memories = (size_t)f->from->mem_count + 1;
-    size_t slots = 16;
+    int64_t count = f->from->inst_count, memories = f->from->mem_count + 1, slots = 16;
     while (slots < 2 * count) slots *= 2;
     f->table_mask = (uint32_t)slots - 1;
-    f->partner = um_mem_alloc(count * sizeof *f->partner);
-    f->block = um_mem_zalloc(count * sizeof *f->block);
-    f->closed = um_mem_zalloc(count);
-    f->table = um_mem_zalloc(slots * sizeof *f->table);
-    f->own_time = um_mem_zalloc(memories * sizeof *f->own_time);
-    f->own_value = um_mem_zalloc(memories * sizeof *f->own_value);
-    return f->partner && f->block && f->closed && f->table && f->own_time && f->own_value;
-}
-
-static void fold_release(fold *f)
-{
-    um_mem_free(f->partner);
-    um_mem_free(f->block);
-    um_mem_free(f->closed);
-    um_mem_free(f->table);
-    um_mem_free(f->own_time);
-    um_mem_free(f->own_value);
+    f->partner = um_rewrite_room(f->r, count, sizeof *f->partner);
+    f->block = um_rewrite_room(f->r, count, sizeof *f->block);
+    f->closed = um_rewrite_room(f->r, count, 1);
+    f->table = um_rewrite_room(f->r, slots, sizeof *f->table);
+    f->own_time = um_rewrite_room(f->r, memories, sizeof *f->own_time);
+    f->own_value = um_rewrite_room(f->r, memories, sizeof *f->own_value);
 }
 
 um_status um_kernel_fold(const um_kernel *k, um_kernel **out)
@@ -414,10 +397,8 @@ um_status um_kernel_fold(const um_kernel *k, um_kernel **out)
     fold f = {.r = &r, .from = k, .clock = 1};
     *out = NULL;
     UM_TRY(um_rewrite_begin(&r, k, &f));
-    if (!fold_make(&f))
-        um_kernel_mistake(r.to, UM_OUT_OF_MEMORY, "no memory to fold it");
-    else if (um_kernel_match(k, f.partner) == UM_OK) /* it is finished, so it does */
+    fold_make(&f);
+    if (r.to->status == UM_OK && um_kernel_match(k, f.partner) == UM_OK) /* finished, so it does */
         um_rewrite_each(&r, fold_each);
-    fold_release(&f);
     return um_rewrite_end(&r, out);
 }

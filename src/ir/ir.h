@@ -116,29 +116,7 @@ enum {
 };
 typedef enum um_kflow { UM_KFLOW_ANY, UM_KFLOW_SUBGROUP, UM_KFLOW_GROUP } um_kflow;
 
-typedef struct um_kop_row {
-    const char *name; /* NULL: no such opcode */
-    uint8_t arity, rule, types, flow;
-} um_kop_row;
-#define UM_KOP_LIMIT 160
-extern const um_kop_row um_kop_rows[UM_KOP_LIMIT];
-
-/* How many of inst->arg are values. */
-static inline int32_t um_kinst_arity(const um_kinst *inst)
-{
-    return inst->op == UM_KOP_VECTOR ? inst->type.lanes : um_kop_rows[inst->op].arity;
-}
-static inline um_ktype um_val_type(const um_kernel *k, um_val v) { return k->inst[v].type; }
-
-/* Appends an instruction; what it appends is checked by um_kernel_finish. 0 after a mistake. */
-um_val um_kernel_append(um_kernel *k, const um_kinst *inst);
-bool um_kernel_name_is_free(const um_kernel *k, const char *name);
-/* A parameter, without the instruction that gives its value. */
-bool um_kernel_declare_scalar(um_kernel *k, const char *name, um_dtype dtype);
-/* Keeps the first mistake of the building: "kernel NAME: ...". */
-void um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...) UM_PRINTF(3, 4);
-
-/* What an instruction's imm holds besides bits. */
+/* What an instruction's imm holds. */
 typedef enum um_kimm {
     UM_KIMM_NONE,      /* 0 */
     UM_KIMM_BITS,      /* a constant's */
@@ -152,10 +130,76 @@ typedef enum um_kimm {
     UM_KIMM_MMA,       /* four fragment numbers of 16 bits */
     UM_KIMM_COPY       /* memory number, and another from bit 32 */
 } um_kimm;
-um_kimm um_kop_imm(um_kop op);
+typedef enum um_ksame {
+    UM_KSAME_OPERANDS,
+    UM_KSAME_MEMORY,
+    UM_KSAME_GROUP,
+    UM_KSAME_SUBGROUP,
+    UM_KSAME_NOWHERE
+} um_ksame;
 
-/* "add", ..., "exchange"; NULL for a number that is no operation. */
-const char *um_koperation_name(uint32_t operation);
+typedef struct um_kop_row {
+    const char *name; /* NULL: no such opcode */
+    uint8_t arity, rule, types, flow, imm, same;
+} um_kop_row;
+#define UM_KOP_LIMIT 160
+extern const um_kop_row um_kop_rows[UM_KOP_LIMIT];
+static inline um_kimm um_kop_imm(um_kop op) { return um_kop_rows[op].imm; }
+
+/* The fields of an imm, in the order of the text; behind the last is one of no kind. */
+typedef enum um_kfield_kind {
+    UM_KFIELD_NONE,
+    UM_KFIELD_BITS,
+    UM_KFIELD_SCALAR, /* numbers of what has a name, as are: */
+    UM_KFIELD_MEMORY,
+    UM_KFIELD_FRAG,
+    UM_KFIELD_OPERATION,
+    UM_KFIELD_NUMBER,
+    UM_KFIELD_EXCLUSIVE, /* a word that is there or not, as is: */
+    UM_KFIELD_BY_COLUMNS
+} um_kfield_kind;
+typedef struct um_kfield {
+    uint8_t kind, shift, bits;
+} um_kfield;
+extern const um_kfield um_kimm_fields[][5];
+static inline const um_kfield *um_kinst_fields(const um_kinst *inst)
+{
+    return um_kimm_fields[um_kop_rows[inst->op].imm];
+}
+static inline uint64_t um_kfield_get(const um_kfield *f, uint64_t imm)
+{
+    return imm >> f->shift & UINT64_MAX >> (64 - f->bits);
+}
+/* NULL: no such number. */
+const char *um_kfield_name(const um_kernel *k, um_kfield_kind kind, uint64_t number);
+
+/* How many of inst->arg are values. */
+static inline int32_t um_kinst_arity(const um_kinst *inst)
+{
+    return inst->op == UM_KOP_VECTOR ? inst->type.lanes : um_kop_rows[inst->op].arity;
+}
+static inline um_ktype um_val_type(const um_kernel *k, um_val v) { return k->inst[v].type; }
+static inline bool um_dtype_is_int(um_dtype dtype)
+{
+    um_dtype_kind kind = um_dtype_get_kind(dtype);
+    return kind == UM_KIND_INT || kind == UM_KIND_UINT;
+}
+/* Invocations of a work-group. */
+static inline uint32_t um_kernel_invocations(const um_kernel *k)
+{
+    return k->group_size[0] * k->group_size[1] * k->group_size[2];
+}
+
+/* Appends an instruction; what it appends is checked by um_kernel_finish. 0 after a mistake. */
+um_val um_kernel_append(um_kernel *k, const um_kinst *inst);
+bool um_kernel_name_is_free(const um_kernel *k, const char *name);
+/* The same in all lanes: of bits, and of a number rounded to the type. */
+um_val um_k_bits(um_kernel *k, um_dtype dtype, int32_t lanes, uint64_t bits);
+um_val um_k_number(um_kernel *k, um_dtype dtype, int32_t lanes, double value);
+/* A parameter, without the instruction that gives its value. */
+bool um_kernel_declare_scalar(um_kernel *k, const char *name, um_dtype dtype);
+/* Keeps the first mistake of the building: "kernel NAME: ...". */
+void um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...) UM_PRINTF(3, 4);
 
 /* ---- arithmetic (lanes.c) ----------------------------------------------------------------------
  */
@@ -240,7 +284,8 @@ um_status um_kernel_lower(const um_kernel *k, const um_klacks *lacks, um_kernel 
  * naming what it lacks. */
 struct um_caps;
 struct um_matrix_tile;
-bool um_ktile_holds(const struct um_matrix_tile *tile, const um_kfrag *f);
+/* Whether one of the tiles is the fragment's. */
+bool um_ktiles_hold(const struct um_matrix_tile *tiles, int32_t count, const um_kfrag *f);
 um_status um_kernel_fits(const um_kernel *k, const struct um_caps *caps);
 
 #endif

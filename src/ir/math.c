@@ -75,9 +75,11 @@ static um_val exp_of(um_kernel *k, um_val x)
     return exp_scaled(k, limit(k, x, wide ? -746 : -104, wide ? 710 : 89), 0, 0);
 }
 
-static um_val exp2_of(um_kernel *k, um_val a)
+/* 2^(hi + lo); lo may be none: 0. */
+static um_val exp2_parts(um_kernel *k, um_val hi, um_val lo)
 {
-    um_val x = limit(k, a, -151, 129), turns = um_k_round(k, x), r = SUB(x, turns);
+    um_val x = limit(k, hi, -160, 130), turns = um_k_round(k, x), r = SUB(x, turns);
+    if (lo) r = ADD(r, lo);
     um_val p = POLY(r, 0x1.470b5cp-13, 0x1.5f727cp-10, 0x1.3b270ep-7, 0x1.c6ae72p-5, 0x1.ebfbe2p-3,
                     0x1.62e432p-1);
     um_val n = um_k_convert(k, UM_I32, turns), half = um_k_shr(k, n, constant(k, x, UM_I32, 1));
@@ -553,17 +555,6 @@ static um_val log2_parts(um_kernel *k, um_val a, um_val *low)
     return whole;
 }
 
-/* 2^(hi + lo) */
-static um_val exp2_parts(um_kernel *k, um_val hi, um_val lo)
-{
-    um_val x = limit(k, hi, -160, 130), turns = um_k_round(k, x);
-    um_val r = ADD(SUB(x, turns), lo);
-    um_val p = POLY(r, 0x1.470b5cp-13, 0x1.5f727cp-10, 0x1.3b270ep-7, 0x1.c6ae72p-5, 0x1.ebfbe2p-3,
-                    0x1.62e432p-1);
-    um_val n = um_k_convert(k, UM_I32, turns), half = um_k_shr(k, n, constant(k, x, UM_I32, 1));
-    return MUL(MUL(FMA(p, r, NUM(1)), exp2i(k, x, half)), exp2i(k, x, SUB(n, half)));
-}
-
 /* C's pow: x^0 = 1^y = 1 even for NaN, (-x)^y for integers y only. */
 static um_val pow_ends(um_kernel *k, um_val x, um_val y, um_val power)
 {
@@ -628,7 +619,7 @@ um_val um_k_math(um_kernel *k, um_kop op, um_val a, um_val b)
     if ((turns || is_wide(k, a)) && lanes_of(k, a) > 1) return lane_by_lane(k, op, a);
     switch (op) {
     case UM_KOP_EXP: return exp_of(k, a);
-    case UM_KOP_EXP2: return exp2_of(k, a);
+    case UM_KOP_EXP2: return exp2_parts(k, a, 0);
     case UM_KOP_EXPM1: return expm1_of(k, a);
     case UM_KOP_LOG: return log_of(k, a);
     case UM_KOP_LOG2: return log2_of(k, a);

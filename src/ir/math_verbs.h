@@ -20,8 +20,7 @@
 /* A constant of as many lanes as `like` has. */
 static inline um_val constant(um_kernel *k, um_val like, um_dtype dtype, uint64_t bits)
 {
-    um_ktype type = {(uint8_t)dtype, like < k->inst_count ? um_val_type(k, like).lanes : 1};
-    return um_kernel_append(k, &(um_kinst){.op = UM_KOP_CONST, .type = type, .imm = bits});
+    return um_k_bits(k, dtype, like < k->inst_count ? um_val_type(k, like).lanes : 1, bits);
 }
 
 static inline bool is_wide(const um_kernel *k, um_val x)
@@ -32,10 +31,8 @@ static inline bool is_wide(const um_kernel *k, um_val x)
 /* Of f64 where `like` is, else of f32. */
 static inline um_val number(um_kernel *k, um_val like, double value)
 {
-    uint64_t bits = 0;
-    um_dtype dtype = is_wide(k, like) ? UM_F64 : UM_F32;
-    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    return constant(k, like, dtype, bits);
+    int32_t lanes = like < k->inst_count ? um_val_type(k, like).lanes : 1;
+    return um_k_number(k, is_wide(k, like) ? UM_F64 : UM_F32, lanes, value);
 }
 
 static inline um_val word(um_kernel *k, um_val like, uint32_t bits)

@@ -220,44 +220,19 @@ static um_status parse_declaration(parser *p)
 
 /* ---- instructions --------------------------------------------------------------------------- */
 
-static um_status next_memory(parser *p, uint64_t *out)
+/* The number of what has the next word for a name. */
+static um_status next_name(parser *p, um_kfield_kind kind, uint64_t *out)
 {
+    static const char *const wanted[] = {[UM_KFIELD_SCALAR] = "a scalar's name",
+                                         [UM_KFIELD_MEMORY] = "a memory's name",
+                                         [UM_KFIELD_FRAG] = "a fragment's name",
+                                         [UM_KFIELD_OPERATION] =
+                                             "an operation: add, mul, min, ..."};
+    const char *name;
     UM_TRY(next_word(p));
-    for (int64_t i = 0; i < p->k->mem_count; i++) {
-        *out = (uint64_t)i + 1;
-        if (word_is(p, p->k->mem[i].name)) return UM_OK;
-    }
-    return unwanted(p, "a memory's name");
-}
-
-static um_status next_frag(parser *p, uint64_t *out)
-{
-    UM_TRY(next_word(p));
-    for (int64_t i = 0; i < p->k->frag_count; i++) {
-        *out = (uint64_t)i + 1;
-        if (word_is(p, p->k->frag[i].name)) return UM_OK;
-    }
-    return unwanted(p, "a fragment's name");
-}
-
-static um_status next_scalar(parser *p, uint64_t *out)
-{
-    UM_TRY(next_word(p));
-    for (int64_t i = 0; i < p->k->scalar_count; i++) {
-        *out = (uint64_t)i;
-        if (word_is(p, p->k->scalar[i].name)) return UM_OK;
-    }
-    return unwanted(p, "a scalar's name");
-}
-
-static um_status next_operation(parser *p, uint64_t *out)
-{
-    UM_TRY(next_word(p));
-    for (uint32_t i = UM_K_ADD; um_koperation_name(i); i++) {
-        *out = i;
-        if (word_is(p, um_koperation_name(i))) return UM_OK;
-    }
-    return unwanted(p, "an operation: add, mul, min, ...");
+    for (*out = kind != UM_KFIELD_SCALAR; (name = um_kfield_name(p->k, kind, *out)); ++*out)
+        if (word_is(p, name)) return UM_OK;
+    return unwanted(p, wanted[kind]);
 }
 
 /* Whether the next word is this one; it is taken then. */
@@ -271,39 +246,21 @@ static bool next_is(parser *p, const char *word)
 
 static um_status parse_imm(parser *p, um_kinst *inst)
 {
-    uint64_t a = 0, b = 0, flag = 0;
-    switch (um_kop_imm(inst->op)) {
-    case UM_KIMM_NONE: return UM_OK;
-    case UM_KIMM_BITS: return next_number(p, UINT64_MAX, &inst->imm);
-    case UM_KIMM_SCALAR: return next_scalar(p, &inst->imm);
-    case UM_KIMM_NUMBER: return next_number(p, UINT32_MAX, &inst->imm);
-    case UM_KIMM_MEMORY: return next_memory(p, &inst->imm);
-    case UM_KIMM_FRAG: return next_frag(p, &inst->imm);
-    case UM_KIMM_OPERATION:
-        UM_TRY(next_operation(p, &a));
-        inst->imm = (uint64_t)next_is(p, "exclusive") << 32 | a;
-        return UM_OK;
-    case UM_KIMM_ATOMIC:
-        UM_TRY(next_operation(p, &b));
-        UM_TRY(next_memory(p, &a));
-        break;
-    case UM_KIMM_FRAG_AT:
-        UM_TRY(next_frag(p, &a));
-        UM_TRY(next_memory(p, &b));
-        flag = (uint64_t)next_is(p, "by_columns") << 31;
-        break;
-    case UM_KIMM_COPY:
-        UM_TRY(next_memory(p, &a));
-        UM_TRY(next_memory(p, &b));
-        break;
-    case UM_KIMM_MMA:
-        for (int32_t i = 0; i < 4; i++) {
-            UM_TRY(next_frag(p, &a));
-            inst->imm |= a << 16 * i;
+    for (const um_kfield *f = um_kinst_fields(inst); f->kind; f++) {
+        uint64_t value = 0;
+        switch ((um_kfield_kind)f->kind) {
+        case UM_KFIELD_BITS: UM_TRY(next_number(p, UINT64_MAX, &value)); break;
+        case UM_KFIELD_NUMBER: UM_TRY(next_number(p, UINT32_MAX, &value)); break;
+        case UM_KFIELD_EXCLUSIVE: value = next_is(p, "exclusive"); break;
+        case UM_KFIELD_BY_COLUMNS: value = next_is(p, "by_columns"); break;
+        case UM_KFIELD_SCALAR:
+        case UM_KFIELD_MEMORY:
+        case UM_KFIELD_FRAG:
+        case UM_KFIELD_OPERATION: UM_TRY(next_name(p, f->kind, &value)); break;
+        case UM_KFIELD_NONE: break;
         }
-        return UM_OK;
+        inst->imm |= value << f->shift;
     }
-    inst->imm = b << 32 | flag | a;
     return UM_OK;
 }
 

@@ -19,54 +19,6 @@
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-const char *um_koperation_name(uint32_t operation)
-{
-    static const char *const name[] = {NULL,  "add", "mul", "min",     "max",
-                                       "and", "or",  "xor", "exchange"};
-    return operation < UM_COUNT_OF(name) ? name[operation] : NULL;
-}
-
-um_kimm um_kop_imm(um_kop op)
-{
-    switch (op) {
-    case UM_KOP_CONST: return UM_KIMM_BITS;
-    case UM_KOP_SCALAR: return UM_KIMM_SCALAR;
-    case UM_KOP_GROUP_ID:
-    case UM_KOP_GROUP_COUNT:
-    case UM_KOP_LOCAL_ID:
-    case UM_KOP_EXTRACT:
-    case UM_KOP_SUBGROUP_SHUFFLE_XOR:
-    case UM_KOP_SUBGROUP_SHUFFLE_UP:
-    case UM_KOP_SUBGROUP_SHUFFLE_DOWN:
-    case UM_KOP_GROUP_BROADCAST:
-    case UM_KOP_ASYNC_WAIT: return UM_KIMM_NUMBER;
-    case UM_KOP_LOAD:
-    case UM_KOP_LOAD_IF:
-    case UM_KOP_STORE:
-    case UM_KOP_STORE_IF:
-    case UM_KOP_GET:
-    case UM_KOP_SET:
-    case UM_KOP_LOAD_UNIFORM:
-    case UM_KOP_ATOMIC_CAS: return UM_KIMM_MEMORY;
-    case UM_KOP_SUBGROUP_REDUCE:
-    case UM_KOP_SUBGROUP_SCAN:
-    case UM_KOP_GROUP_REDUCE:
-    case UM_KOP_GROUP_SCAN: return UM_KIMM_OPERATION;
-    case UM_KOP_ATOMIC: return UM_KIMM_ATOMIC;
-    case UM_KOP_FRAG_FILL:
-    case UM_KOP_FRAG_COUNT:
-    case UM_KOP_FRAG_GET:
-    case UM_KOP_FRAG_SET:
-    case UM_KOP_FRAG_ROW:
-    case UM_KOP_FRAG_COLUMN: return UM_KIMM_FRAG;
-    case UM_KOP_FRAG_LOAD:
-    case UM_KOP_FRAG_STORE: return UM_KIMM_FRAG_AT;
-    case UM_KOP_FRAG_MMA: return UM_KIMM_MMA;
-    case UM_KOP_ASYNC_COPY: return UM_KIMM_COPY;
-    default: return UM_KIMM_NONE;
-    }
-}
-
 void um_ktype_text(um_ktype type, char out[16])
 {
     if (type.lanes == 1 || type.dtype == UM_DTYPE_NONE)
@@ -94,57 +46,26 @@ UM_PRINTF(2, 3) static void add(line *l, const char *format, ...)
 /* An item of a list: before the first stands a blank, before the others a comma too. */
 static const char *gap(int32_t *count) { return (*count)++ ? ", " : " "; }
 
-static void add_memory(line *l, const um_kernel *k, uint64_t mem, int32_t *count)
-{
-    bool good = mem >= 1 && mem <= (uint64_t)k->mem_count;
-    add(l, "%s%s", gap(count), good ? k->mem[mem - 1].name : "no_memory");
-}
-
-static void add_frag(line *l, const um_kernel *k, uint64_t frag, int32_t *count)
-{
-    bool good = frag >= 1 && frag <= (uint64_t)k->frag_count;
-    add(l, "%s%s", gap(count), good ? k->frag[frag - 1].name : "no_fragment");
-}
-
-static void add_operation(line *l, uint32_t operation)
-{
-    const char *name = um_koperation_name(operation);
-    add(l, " %s", name ? name : "no_operation");
-}
-
 static void add_imm(line *l, const um_kernel *k, const um_kinst *inst, int32_t *count)
 {
-    uint64_t imm = inst->imm;
-    uint32_t low = (uint32_t)imm, high = (uint32_t)(imm >> 32);
-    switch (um_kop_imm(inst->op)) {
-    case UM_KIMM_NONE: break;
-    case UM_KIMM_BITS: add(l, " 0x%llx", (unsigned long long)imm); break;
-    case UM_KIMM_SCALAR:
-        add(l, " %s", imm < (uint64_t)k->scalar_count ? k->scalar[imm].name : "no_scalar");
-        break;
-    case UM_KIMM_NUMBER: add(l, "%s%llu", gap(count), (unsigned long long)imm); break;
-    case UM_KIMM_MEMORY: add_memory(l, k, imm, count); break;
-    case UM_KIMM_OPERATION:
-        add_operation(l, low);
-        if (high) add(l, " exclusive");
-        break;
-    case UM_KIMM_ATOMIC:
-        add_operation(l, high);
-        add_memory(l, k, low, count);
-        break;
-    case UM_KIMM_FRAG: add_frag(l, k, imm, count); break;
-    case UM_KIMM_FRAG_AT:
-        add_frag(l, k, low & INT32_MAX, count);
-        add_memory(l, k, high, count);
-        if (low >> 31) add(l, " by_columns");
-        break;
-    case UM_KIMM_MMA:
-        for (int32_t i = 0; i < 4; i++) add_frag(l, k, imm >> 16 * i & UINT16_MAX, count);
-        break;
-    case UM_KIMM_COPY:
-        add_memory(l, k, low, count);
-        add_memory(l, k, high, count);
-        break;
+    static const char *const none[] = {[UM_KFIELD_SCALAR] = "no_scalar",
+                                       [UM_KFIELD_MEMORY] = "no_memory",
+                                       [UM_KFIELD_FRAG] = "no_fragment",
+                                       [UM_KFIELD_OPERATION] = "no_operation"};
+    for (const um_kfield *f = um_kinst_fields(inst); f->kind; f++) {
+        uint64_t value = um_kfield_get(f, inst->imm);
+        const char *name = um_kfield_name(k, f->kind, value);
+        switch ((um_kfield_kind)f->kind) {
+        case UM_KFIELD_BITS: add(l, " 0x%llx", (unsigned long long)value); break;
+        case UM_KFIELD_NUMBER: add(l, "%s%llu", gap(count), (unsigned long long)value); break;
+        case UM_KFIELD_SCALAR:
+        case UM_KFIELD_OPERATION: add(l, " %s", name ? name : none[f->kind]); break;
+        case UM_KFIELD_MEMORY:
+        case UM_KFIELD_FRAG: add(l, "%s%s", gap(count), name ? name : none[f->kind]); break;
+        case UM_KFIELD_EXCLUSIVE: add(l, "%s", value ? " exclusive" : ""); break;
+        case UM_KFIELD_BY_COLUMNS: add(l, "%s", value ? " by_columns" : ""); break;
+        case UM_KFIELD_NONE: break;
+        }
     }
 }
 

@@ -28,10 +28,21 @@ um_status um_rewrite_begin(um_rewrite *r, const um_kernel *from, void *pass)
     *r = (um_rewrite){.from = from, .pass = pass};
     UM_TRY(um_kernel_create(&desc, &r->to));
     um_kernel *k = r->to;
-    r->map = um_mem_zalloc((size_t)from->inst_count * sizeof *r->map);
-    if (!r->map || !COPY_ITEMS(mem) || !COPY_ITEMS(scalar) || !COPY_ITEMS(frag))
+    r->map = um_rewrite_room(r, from->inst_count, sizeof *r->map);
+    if (!COPY_ITEMS(mem) || !COPY_ITEMS(scalar) || !COPY_ITEMS(frag))
         um_kernel_mistake(k, UM_OUT_OF_MEMORY, "no memory to rewrite it");
     return UM_OK;
+}
+
+void *um_rewrite_room(um_rewrite *r, int64_t count, size_t item_bytes)
+{
+    size_t bytes = (size_t)count * item_bytes;
+    void *room = um_arena_alloc(&r->room, bytes);
+    if (room)
+        memset(room, 0, bytes);
+    else
+        um_kernel_mistake(r->to, UM_OUT_OF_MEMORY, "no memory to rewrite it");
+    return room;
 }
 
 void um_rewrite_each(um_rewrite *r, um_rewrite_fn fn)
@@ -46,7 +57,7 @@ void um_rewrite_each(um_rewrite *r, um_rewrite_fn fn)
 
 um_status um_rewrite_end(um_rewrite *r, um_kernel **out)
 {
-    um_mem_free(r->map);
+    um_arena_release(&r->room);
     *out = NULL;
     if (um_kernel_finish(r->to) != UM_OK) {
         um_kernel_release(r->to);
@@ -67,24 +78,10 @@ um_status um_rewrite_kernel(const um_kernel *from, um_rewrite_fn fn, void *pass,
 
 void um_kinst_renumber(um_kinst *inst, const um_mem *mem, const um_frag *frag)
 {
-    uint64_t imm = inst->imm, low = imm & UINT32_MAX, high = imm >> 32;
-    switch (um_kop_imm(inst->op)) {
-    case UM_KIMM_NONE:
-    case UM_KIMM_BITS:
-    case UM_KIMM_SCALAR:
-    case UM_KIMM_NUMBER:
-    case UM_KIMM_OPERATION: break;
-    case UM_KIMM_MEMORY: inst->imm = mem[imm]; break;
-    case UM_KIMM_ATOMIC: inst->imm = high << 32 | mem[low]; break;
-    case UM_KIMM_FRAG: inst->imm = frag[imm]; break;
-    case UM_KIMM_FRAG_AT:
-        inst->imm = (uint64_t)mem[high] << 32 | (low & 0x80000000u) | frag[low & INT32_MAX];
-        break;
-    case UM_KIMM_MMA:
-        inst->imm = 0;
-        for (int32_t i = 0; i < 4; i++)
-            inst->imm |= (uint64_t)frag[imm >> 16 * i & UINT16_MAX] << 16 * i;
-        break;
-    case UM_KIMM_COPY: inst->imm = (uint64_t)mem[high] << 32 | mem[low]; break;
+    for (const um_kfield *f = um_kinst_fields(inst); f->kind; f++) {
+        uint64_t was = um_kfield_get(f, inst->imm), is = was;
+        if (f->kind == UM_KFIELD_MEMORY) is = mem[was];
+        if (f->kind == UM_KFIELD_FRAG) is = frag[was];
+        inst->imm += (is - was) << f->shift;
     }
 }

@@ -11,6 +11,7 @@ typedef struct um_rewrite {
     um_val *map;   /* what a value of from is in to */
     um_val at;     /* the instruction of from that is looked at */
     void *pass;    /* the pass's own */
+    um_arena room; /* what um_rewrite_room gives */
 } um_rewrite;
 
 /* Appends to `to` what takes the place of from's instruction `at`, given with its operands mapped;
@@ -18,6 +19,8 @@ typedef struct um_rewrite {
 typedef um_val (*um_rewrite_fn)(um_rewrite *r, um_kinst inst);
 
 um_status um_rewrite_begin(um_rewrite *r, const um_kernel *from, void *pass);
+/* Zeros for the time of the pass; where there is no memory, NULL and a mistake of `to`. */
+void *um_rewrite_room(um_rewrite *r, int64_t count, size_t item_bytes);
 void um_rewrite_each(um_rewrite *r, um_rewrite_fn fn);
 /* Releases all but the new kernel, which it gives after it was finished. */
 um_status um_rewrite_end(um_rewrite *r, um_kernel **out);

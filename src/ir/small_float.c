@@ -11,7 +11,7 @@ typedef struct lanes {
     int32_t count;
 } lanes;
 
-static um_val u32(lanes l, uint32_t bits) { return um_k_splat(l.k, l.count, um_k_u32(l.k, bits)); }
+static um_val u32(lanes l, uint32_t bits) { return um_k_bits(l.k, UM_U32, l.count, bits); }
 
 static um_val as_u32(lanes l, um_val v) { return um_k_bitcast(l.k, UM_U32, l.count, v); }
 static um_val as_f32(lanes l, um_val v) { return um_k_bitcast(l.k, UM_F32, l.count, v); }

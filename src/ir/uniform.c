@@ -20,6 +20,7 @@ typedef struct graph {
     uint32_t *block;        /* of each instruction: the opener of the block it stands in; 0: none */
     uint32_t *queue;        /* of nodes that rose; each enters twice at most */
     bool fill;              /* edges are laid; before they are counted */
+    um_arena room;          /* of all these */
 } graph;
 
 static uint32_t flow_node(const graph *g, uint32_t opener)
@@ -47,25 +48,6 @@ static void add_edge(graph *g, uint32_t from, uint32_t to)
 static bool is_own(const um_kernel *k, uint64_t mem)
 {
     return k->mem[mem - 1].space == UM_SPACE_PRIVATE || k->mem[mem - 1].space == UM_SPACE_VAR;
-}
-
-/* Whether the operands decide the value, and nothing else but the sources below. */
-static bool is_pure(const um_kinst *inst)
-{
-    switch (inst->op) {
-    case UM_KOP_CONVERT:
-    case UM_KOP_BITCAST:
-    case UM_KOP_VECTOR:
-    case UM_KOP_SPLAT:
-    case UM_KOP_EXTRACT:
-    case UM_KOP_LOAD:
-    case UM_KOP_LOAD_IF:
-    case UM_KOP_SUBGROUP_SHUFFLE: return true;
-    default: {
-        uint8_t rule = um_kop_rows[inst->op].rule;
-        return rule == UM_KRULE_SAME || rule == UM_KRULE_BOOL || rule == UM_KRULE_SELECT;
-    }
-    }
 }
 
 static void add_memory_edges(graph *g, const um_kinst *inst, uint32_t i)
@@ -108,7 +90,7 @@ static void add_edges(graph *g)
             continue;
         }
         g->block[i] = open[depth];
-        if (is_pure(inst))
+        if (um_kop_rows[inst->op].same <= UM_KSAME_MEMORY) /* they decide the value */
             for (int32_t a = 0; a < um_kinst_arity(inst); a++) add_edge(g, inst->arg[a], i);
         add_memory_edges(g, inst, i);
         if (inst->op == UM_KOP_BREAK) {
@@ -129,32 +111,16 @@ static void add_edges(graph *g)
 /* What a value is whatever its operands are. */
 static um_kuniform source_level(const um_kernel *k, const um_kinst *inst)
 {
-    switch (inst->op) {
-    case UM_KOP_SUBGROUP_ID:
-    case UM_KOP_SUBGROUP_REDUCE:
-    case UM_KOP_SUBGROUP_BALLOT: return UM_UNIFORM_SUBGROUP;
-    case UM_KOP_LOAD:
-    case UM_KOP_LOAD_IF: {
-        const um_kmem *m = &k->mem[inst->imm - 1];
-        bool same = is_own(k, inst->imm) || (m->space == UM_SPACE_BUFFER && m->access == UM_K_READ);
-        return same ? UM_UNIFORM_GROUP : UM_VARYING;
+    switch ((um_ksame)um_kop_rows[inst->op].same) {
+    case UM_KSAME_OPERANDS:
+    case UM_KSAME_GROUP: return UM_UNIFORM_GROUP;
+    case UM_KSAME_SUBGROUP: return UM_UNIFORM_SUBGROUP;
+    case UM_KSAME_NOWHERE: return UM_VARYING;
+    case UM_KSAME_MEMORY: break;
     }
-    case UM_KOP_LOCAL_ID:
-    case UM_KOP_LOCAL_INDEX:
-    case UM_KOP_SUBGROUP_LANE:
-    case UM_KOP_ATOMIC:
-    case UM_KOP_ATOMIC_CAS:
-    case UM_KOP_SUBGROUP_SCAN:
-    case UM_KOP_SUBGROUP_SHUFFLE_XOR:
-    case UM_KOP_SUBGROUP_SHUFFLE_UP:
-    case UM_KOP_SUBGROUP_SHUFFLE_DOWN:
-    case UM_KOP_GROUP_SCAN:
-    case UM_KOP_FRAG_COUNT:
-    case UM_KOP_FRAG_GET:
-    case UM_KOP_FRAG_ROW:
-    case UM_KOP_FRAG_COLUMN: return UM_VARYING;
-    default: return UM_UNIFORM_GROUP;
-    }
+    const um_kmem *m = &k->mem[inst->imm - 1];
+    bool same = is_own(k, inst->imm) || (m->space == UM_SPACE_BUFFER && m->access == UM_K_READ);
+    return same ? UM_UNIFORM_GROUP : UM_VARYING;
 }
 
 /* What comes to a node along an edge. One lane's value is the subgroup's. */
@@ -190,25 +156,22 @@ static void raise_levels(graph *g)
 
 /* ---- a graph's life ------------------------------------------------------------------------- */
 
-static void graph_release(graph *g)
+static uint32_t *zeros(graph *g, size_t count)
 {
-    um_mem_free(g->level);
-    um_mem_free(g->cause);
-    um_mem_free(g->first);
-    um_mem_free(g->edge);
-    um_mem_free(g->block);
-    um_mem_free(g->queue);
+    uint32_t *room = um_arena_alloc(&g->room, count * sizeof *room);
+    if (room) memset(room, 0, count * sizeof *room);
+    return room;
 }
 
 /* Counts the edges of each node, gives each its place, lays them. */
 static bool graph_edges(graph *g)
 {
-    g->first = um_mem_zalloc(((size_t)g->count + 2) * sizeof *g->first);
-    g->block = um_mem_zalloc((size_t)g->k->inst_count * sizeof *g->block);
+    g->first = zeros(g, (size_t)g->count + 2);
+    g->block = zeros(g, (size_t)g->k->inst_count);
     if (!g->first || !g->block) return false;
     add_edges(g);
     for (uint32_t n = 0; n <= g->count; n++) g->first[n + 1] += g->first[n];
-    g->edge = um_mem_alloc(((size_t)g->first[g->count + 1] + 1) * sizeof *g->edge);
+    g->edge = zeros(g, (size_t)g->first[g->count + 1] + 1);
     if (!g->edge) return false;
     g->fill = true;
     add_edges(g);
@@ -218,11 +181,11 @@ static bool graph_edges(graph *g)
 static um_status graph_make(graph *g, const um_kernel *k)
 {
     *g = (graph){.k = k, .count = 2 * (uint32_t)k->inst_count + (uint32_t)k->mem_count};
-    g->level = um_mem_zalloc(g->count);
-    g->cause = um_mem_zalloc((size_t)g->count * sizeof *g->cause);
-    g->queue = um_mem_alloc(2 * (size_t)g->count * sizeof *g->queue);
+    g->level = (uint8_t *)zeros(g, g->count / 4 + 1);
+    g->cause = zeros(g, g->count);
+    g->queue = zeros(g, 2 * (size_t)g->count);
     if (!g->level || !g->cause || !g->queue || !graph_edges(g)) {
-        graph_release(g);
+        um_arena_release(&g->room);
         return UM_FAIL(UM_OUT_OF_MEMORY, "kernel %s: no memory to follow its flow", k->name);
     }
     raise_levels(g);
@@ -237,7 +200,7 @@ um_status um_kernel_uniformity(const um_kernel *k, uint8_t *value, uint8_t *flow
         value[i] = g.level[i];
         flow[i] = g.level[flow_node(&g, g.block[i])];
     }
-    graph_release(&g);
+    um_arena_release(&g.room);
     return UM_OK;
 }
 
@@ -305,6 +268,6 @@ um_status um_kernel_check_flow(const um_kernel *k)
         else if (k->inst[i].op == UM_KOP_LOAD_UNIFORM && g.level[index] > UM_UNIFORM_GROUP)
             status = flow_error(&g, i, "index", index, UM_UNIFORM_GROUP);
     }
-    graph_release(&g);
+    um_arena_release(&g.room);
     return status;
 }

@@ -217,27 +217,12 @@ static um_status check_operands(const check *c)
     return UM_OK;
 }
 
-static um_status check_memory_number(const check *c, uint64_t mem)
-{
-    if (mem >= 1 && mem <= (uint64_t)c->k->mem_count) return UM_OK;
-    return bad(c, "memory %llu is none of 1 to %lld", (unsigned long long)mem,
-               (long long)c->k->mem_count);
-}
-
-static um_status check_frag_number(const check *c, uint64_t frag)
-{
-    if (frag >= 1 && frag <= (uint64_t)c->k->frag_count) return UM_OK;
-    return bad(c, "fragment %llu is none of 1 to %lld", (unsigned long long)frag,
-               (long long)c->k->frag_count);
-}
-
 /* The first number that a NUMBER must not reach. */
 static uint64_t number_limit(const check *c)
 {
-    const uint32_t *size = c->k->group_size;
     switch (c->inst->op) {
     case UM_KOP_EXTRACT: return operand_type(c, 0).lanes;
-    case UM_KOP_GROUP_BROADCAST: return size[0] * size[1] * size[2];
+    case UM_KOP_GROUP_BROADCAST: return um_kernel_invocations(c->k);
     case UM_KOP_SUBGROUP_SHUFFLE_XOR:
     case UM_KOP_SUBGROUP_SHUFFLE_UP:
     case UM_KOP_SUBGROUP_SHUFFLE_DOWN: return 128;
@@ -246,49 +231,50 @@ static uint64_t number_limit(const check *c)
     }
 }
 
-static um_status check_operation(const check *c, uint64_t operation, uint32_t never)
+static bool is_scan(um_kop op) { return op == UM_KOP_SUBGROUP_SCAN || op == UM_KOP_GROUP_SCAN; }
+
+static um_status check_field(const check *c, um_kfield_kind kind, uint64_t value)
 {
-    bool known = operation <= UINT32_MAX && um_koperation_name((uint32_t)operation);
-    if (known && operation != never) return UM_OK;
-    return bad(c, "operation %llu is none that it has", (unsigned long long)operation);
+    const um_kernel *k = c->k;
+    um_kop op = c->inst->op, never = op == UM_KOP_ATOMIC ? UM_K_MUL : UM_K_EXCHANGE;
+    bool known = um_kfield_name(k, kind, value) != NULL;
+    int32_t bits = c->inst->type.dtype == UM_BOOL ? 1 : um_dtype_bits(c->inst->type.dtype);
+    unsigned long long got = value;
+    switch (kind) {
+    case UM_KFIELD_BITS:
+        if (bits >= 64 || value >> bits == 0) return UM_OK;
+        return bad(c, "the constant has more than %d bits", bits);
+    case UM_KFIELD_NUMBER:
+        if (value < number_limit(c)) return UM_OK;
+        return bad(c, "got %llu; wanted less than %llu", got, (unsigned long long)number_limit(c));
+    case UM_KFIELD_SCALAR:
+        if (known) return UM_OK;
+        return bad(c, "scalar %llu is none of the %lld", got, (long long)k->scalar_count);
+    case UM_KFIELD_MEMORY:
+        if (known) return UM_OK;
+        return bad(c, "memory %llu is none of 1 to %lld", got, (long long)k->mem_count);
+    case UM_KFIELD_FRAG:
+        if (known) return UM_OK;
+        return bad(c, "fragment %llu is none of 1 to %lld", got, (long long)k->frag_count);
+    case UM_KFIELD_OPERATION:
+        if (op != UM_KOP_ATOMIC && !is_scan(op)) got = c->inst->imm; /* there is no more */
+        if (known && got == value && value != (uint64_t)never) return UM_OK;
+        return bad(c, "operation %llu is none that it has", got);
+    case UM_KFIELD_EXCLUSIVE:
+        return value <= 1 ? UM_OK : bad(c, "operation %llu is none that it has", got << 32);
+    case UM_KFIELD_BY_COLUMNS:
+    case UM_KFIELD_NONE: break;
+    }
+    return UM_OK;
 }
 
 static um_status check_imm(const check *c)
 {
-    uint64_t imm = c->inst->imm, low = imm & UINT32_MAX, high = imm >> 32;
-    switch (um_kop_imm(c->inst->op)) {
-    case UM_KIMM_NONE:
-        return imm == 0 ? UM_OK : bad(c, "it takes no imm; got %llu", (unsigned long long)imm);
-    case UM_KIMM_BITS: {
-        int32_t bits = c->inst->type.dtype == UM_BOOL ? 1 : um_dtype_bits(c->inst->type.dtype);
-        if (bits >= 64 || imm >> bits == 0) return UM_OK;
-        return bad(c, "the constant has more than %d bits", bits);
-    }
-    case UM_KIMM_SCALAR:
-        if (imm < (uint64_t)c->k->scalar_count) return UM_OK;
-        return bad(c, "scalar %llu is none of the %lld", (unsigned long long)imm,
-                   (long long)c->k->scalar_count);
-    case UM_KIMM_NUMBER:
-        if (imm < number_limit(c)) return UM_OK;
-        return bad(c, "got %llu; wanted less than %llu", (unsigned long long)imm,
-                   (unsigned long long)number_limit(c));
-    case UM_KIMM_MEMORY: return check_memory_number(c, imm);
-    case UM_KIMM_OPERATION:
-        if (c->inst->op == UM_KOP_SUBGROUP_SCAN || c->inst->op == UM_KOP_GROUP_SCAN)
-            imm &= ~((uint64_t)1 << 32);
-        return check_operation(c, imm, UM_K_EXCHANGE);
-    case UM_KIMM_ATOMIC:
-        UM_TRY(check_memory_number(c, low));
-        return check_operation(c, high, UM_K_MUL);
-    case UM_KIMM_FRAG: return check_frag_number(c, imm);
-    case UM_KIMM_FRAG_AT:
-        UM_TRY(check_memory_number(c, high));
-        return check_frag_number(c, low & INT32_MAX);
-    case UM_KIMM_MMA:
-        for (int32_t i = 0; i < 4; i++) UM_TRY(check_frag_number(c, imm >> 16 * i & UINT16_MAX));
-        return UM_OK;
-    case UM_KIMM_COPY: UM_TRY(check_memory_number(c, low)); return check_memory_number(c, high);
-    }
+    const um_kinst *inst = c->inst;
+    if (um_kop_imm(inst->op) == UM_KIMM_NONE && inst->imm)
+        return bad(c, "it takes no imm; got %llu", (unsigned long long)inst->imm);
+    for (const um_kfield *f = um_kinst_fields(inst); f->kind; f++)
+        UM_TRY(check_field(c, f->kind, um_kfield_get(f, inst->imm)));
     return UM_OK;
 }
 
@@ -407,7 +393,7 @@ static um_status check_across(const check *c)
         UM_TRY(operand_in(c, 0, um_kop_rows[c->inst->op].types));
     if (um_kop_imm(c->inst->op) == UM_KIMM_OPERATION && !operation_has(operation, a.dtype))
         return bad(c, "%s has no operation %s", um_dtype_name(a.dtype),
-                   um_koperation_name(operation));
+                   um_kfield_name(c->k, UM_KFIELD_OPERATION, operation));
     if (c->inst->op == UM_KOP_SUBGROUP_SHUFFLE) UM_TRY(operand_is(c, 1, u32));
     if (c->inst->op == UM_KOP_SUBGROUP_BALLOT) return result_is(c, (um_ktype){UM_U32, 4});
     return result_is(c, a);

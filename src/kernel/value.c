@@ -12,9 +12,9 @@
 um_val um_kvalue_number(um_kernel *k, um_dtype dtype, double value)
 {
     uint64_t bits = 0;
-    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
-    if (dtype != UM_F4E2M1) return um_k_const(k, dtype, bits);
     float f4;
+    if (dtype != UM_F4E2M1) return um_k_number(k, dtype, 1, value);
+    um_store(dtype, &bits, 0, 1, UM_CLASS_F64, &value, 1);
     um_load(UM_CLASS_F32, &f4, dtype, &bits, 0, 1, 1);
     return um_k_f32(k, f4);
 }
