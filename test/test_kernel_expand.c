@@ -388,10 +388,23 @@ static void conversions_that_saturate(void)
             check_expanded(convert_kernel(floats[f], ints[i], 4096, 2),
                            &(um_klacks){.saturation = true}, in, bytes,
                            4096 * (size_t)um_dtype_bits(ints[i]) / 8, um_dtype_name(ints[i]));
-            check_expanded(convert_kernel(floats[f], ints[i], 4096, 4),
-                           &(um_klacks){.narrow_saturation = true}, in, bytes,
-                           4096 * (size_t)um_dtype_bits(ints[i]) / 8, um_dtype_name(ints[i]));
         }
+}
+
+static void products_of_bytes(void)
+{
+    static const char text[] =
+        "kernel t group 128 1 1\nbuffer x u32 read\nbuffer y u32 write\nbegin\n"
+        "%1 = local_index u32\n%2 = const u32 0x2\n%3 = mul u32 %1, %2\n%4 = load u32x2 x, %3\n"
+        "%5 = const u32 0x100\n%6 = add u32 %3, %5\n%7 = load u32x2 x, %6\n"
+        "%8 = dot4_u8 u32x2 %4, %7, %4\n%9 = bitcast i32x2 %4\n%10 = bitcast i32x2 %7\n"
+        "%11 = dot4_i8 i32x2 %9, %10, %9\n%12 = bitcast u32x2 %11\n%13 = xor u32x2 %8, %12\n"
+        "store y, %3, %13\n";
+    static _Alignas(16) char in[2048];
+    um_kernel *k = NULL;
+    fill(UM_U32, in, 512);
+    CHECK_OK(um_kernel_parse(text, &k));
+    check_expanded(k, &(um_klacks){.dot4 = true}, in, sizeof in, 1024, "dot4");
 }
 
 /* Every way in which values of the type go through a kernel. */
@@ -601,6 +614,7 @@ int main(void)
     TEST(wide_arithmetic);
     TEST(uniform_divisions);
     TEST(conversions_that_saturate);
+    TEST(products_of_bytes);
     TEST(types_as_words);
     TEST(half_arithmetic_in_f32);
     TEST(functions_by_arithmetic);

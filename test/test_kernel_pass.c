@@ -4,8 +4,6 @@
 #include "kernel_ir.h"
 #include "kernel_random.h"
 
-#include <umbel/device.h>
-
 /* ---- simplify ------------------------------------------------------------------------------- */
 
 /* What is after `begin`. */
@@ -189,65 +187,11 @@ static void random_kernels_stay_the_same(void)
     CHECK_MSG(after < before * 3 / 4, "%lld of %lld", (long long)after, (long long)before);
 }
 
-/* ---- capabilities ------------------------------------------------------------------------------
- */
-
-static void what_a_device_can_run(void)
-{
-    const um_caps good = {.storage = UINT32_MAX,
-                          .arithmetic = UINT32_MAX,
-                          .subgroup_min = 32,
-                          .subgroup_max = 64,
-                          .features = UINT32_MAX,
-                          .group_size_max = {1024, 1024, 64},
-                          .group_invocations_max = 1024,
-                          .bindings_max = 8,
-                          .group_shared_bytes = 49152,
-                          .matrix_tile_count = 1,
-                          .matrix_tiles = {{16, 16, 16, UM_F16, UM_F32}}};
-    static const char text[] =
-        "kernel t group 64 2 1 subgroup 32 cluster 2 1 1\nbuffer x f16 read\n"
-        "shared s f16 512\nfrag f a 16 16 16 f16\nbegin\n"
-        "%1 = const u32 0x0\n%2 = load f16 x, %1\n%3 = add f16 %2, %2\n"
-        "%4 = subgroup_reduce u32 add %1\nasync_copy s, x, %1, %1\n";
-    um_kernel *k = NULL;
-    CHECK_OK(um_kernel_parse(text, &k));
-    CHECK_OK(um_kernel_fits(k, &good));
-    for (int32_t c = 0;; c++) {
-        um_caps caps = good;
-        const char *message;
-        switch (c) {
-        case 0: caps.group_size_max[1] = 1, message = "of 2 along dimension 1"; break;
-        case 1: caps.group_invocations_max = 127, message = "work-groups of 128 invocations"; break;
-        case 2: caps.subgroup_min = 64, message = "subgroups of 32; the device has 64 to 64"; break;
-        case 3: caps.features = 0, message = "in clusters; the device has none"; break;
-        case 4:
-            caps.features = ~(uint32_t)UM_FEATURE_ASYNC_COPY, message = "async_copy: the device";
-            break;
-        case 5: caps.storage = 1u << UM_F32, message = "x holds f16, which the device"; break;
-        case 6: caps.arithmetic = 1u << UM_F32, message = "add: the device does not compute"; break;
-        case 7: caps.bindings_max = 0, message = "1 buffers; the device takes 0"; break;
-        case 8: caps.group_shared_bytes = 1023, message = "1024 shared bytes"; break;
-        case 9: caps.matrix_tiles[0].k = 8, message = "fragment f, 16x16x16 of f16, is none"; break;
-        default: message = NULL;
-        }
-        if (!message) break;
-        CHECK_FAILS(um_kernel_fits(k, &caps), UM_UNSUPPORTED, message);
-    }
-    um_kernel_release(k);
-    CHECK_OK(um_kernel_parse("kernel t\nbegin\n%1 = subgroup_size u32\n", &k));
-    um_caps alone = good;
-    alone.subgroup_min = alone.subgroup_max = 0;
-    CHECK_FAILS(um_kernel_fits(k, &alone), UM_UNSUPPORTED, "the device has no subgroups");
-    um_kernel_release(k);
-}
-
 int main(void)
 {
     run_limit = 1 << 24; /* a 64-bit division is 2000 of them */
     TEST(what_simplify_leaves);
     TEST(unused_memories_go);
     TEST(random_kernels_stay_the_same);
-    TEST(what_a_device_can_run);
     return TEST_RESULT();
 }

@@ -276,6 +276,22 @@ static um_val expand_async(um_rewrite *r, um_kinst inst)
     return 0;
 }
 
+/* ---- products of bytes ----------------------------------------------------------------------- */
+
+static um_val expand_dot4(um_rewrite *r, um_kinst inst)
+{
+    um_kernel *k = r->to;
+    um_ktype type = inst.type;
+    if (inst.op != UM_KOP_DOT4_I8 && inst.op != UM_KOP_DOT4_U8) return um_kernel_append(k, &inst);
+    um_val sum = inst.arg[2], down = um_k_bits(k, type.dtype, type.lanes, 24), part[2];
+    for (uint32_t byte = 0; byte < 32; byte += 8) {
+        um_val up = um_k_bits(k, type.dtype, type.lanes, 24 - byte);
+        for (int32_t i = 0; i < 2; i++) part[i] = um_k_shr(k, um_k_shl(k, inst.arg[i], up), down);
+        sum = um_k_add(k, sum, um_k_mul(k, part[0], part[1]));
+    }
+    return sum;
+}
+
 /* ---- functions ------------------------------------------------------------------------------ */
 
 static um_val expand_math(um_rewrite *r, um_kinst inst)
@@ -302,7 +318,10 @@ static um_status run_pass(const um_kernel *from, um_rewrite_fn fn, um_expand *e,
     return um_rewrite_end(&r, out);
 }
 
-enum { WIDE = 1 << UM_I64 | 1 << UM_U64 };
+enum {
+    WIDE = 1 << UM_I64 | 1 << UM_U64,
+    NARROW = 1 << UM_I8 | 1 << UM_U8 | 1 << UM_I16 | 1 << UM_U16
+};
 
 /* Whether it makes sense: types of up to 16 bits, integers of 64, subgroups of a power of two. f16
  * without values has no arithmetic either. */
@@ -343,7 +362,8 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kerne
                   {lacks->subgroups, expand_subgroup},
                   {lacks->shuffles != 0 && !lacks->subgroups, expand_shuffles},
                   {lacks->async_copy, expand_async},
-                  {lacks->saturation || lacks->narrow_saturation, um_expand_saturation},
+                  {lacks->saturation || (lacks->types & NARROW) != 0, um_expand_saturation},
+                  {lacks->dot4, expand_dot4},
                   {lacks->arithmetic != 0, um_expand_arithmetic},
                   {lacks->math, expand_math},
 

@@ -4,6 +4,19 @@
  * and nothing goes across lanes. */
 #include "ir/expand.h"
 
+#include <umbel/device.h>
+
+bool um_ktiles_hold(const um_matrix_tile *tiles, int32_t count, const um_kfrag *f)
+{
+    for (const um_matrix_tile *t = tiles; t < tiles + count; t++) {
+        um_dtype want = f->role == UM_K_FRAG_C ? t->accumulator : t->input;
+        if (t->m == (int64_t)f->m && t->n == (int64_t)f->n && t->k == (int64_t)f->k &&
+            (!want || want == f->dtype))
+            return true;
+    }
+    return false;
+}
+
 /* The least lanes that a subgroup can have. */
 static uint32_t lanes_least(const um_expand *e, const um_kernel *k)
 {

@@ -36,28 +36,14 @@ static um_val saturate(um_kernel *k, um_dtype to, um_val a)
     return um_k_select(k, um_k_lt(k, a, bottom), least, result);
 }
 
-/* The same where converts to 32 bits saturate: what is outside goes to the ends. */
-static um_val clamp(um_kernel *k, um_dtype to, um_val a)
-{
-    int32_t bits = um_dtype_bits(to), lanes = um_val_type(k, a).lanes;
-    bool is_signed = um_dtype_get_kind(to) == UM_KIND_INT;
-    um_dtype wide = is_signed ? UM_I32 : UM_U32;
-    uint32_t most = UINT32_MAX >> (32 - bits + is_signed);
-    a = um_k_min(k, um_k_convert(k, wide, a), um_k_bits(k, wide, lanes, most));
-    return is_signed ? um_k_max(k, a, um_k_bits(k, wide, lanes, ~(uint64_t)most)) : a;
-}
-
 um_val um_expand_saturation(um_rewrite *r, um_kinst inst)
 {
     const um_expand *e = r->pass;
-    um_kernel *k = r->to;
-    um_val a = inst.arg[0];
-    um_dtype from = um_val_type(k, a).dtype, to = inst.type.dtype;
-    bool wanted = inst.op == UM_KOP_CONVERT && um_dtype_is_int(to) && um_dtype_is_float(from);
-    if (!wanted) return um_kernel_append(k, &inst);
-    if (e->lacks->saturation) return saturate(k, to, a);
-    if (from != UM_F32 && from != UM_F64) a = um_k_convert(k, UM_F32, a);
-    return um_k_convert(k, to, um_dtype_bits(to) < 32 ? clamp(k, to, a) : a);
+    um_dtype to = inst.type.dtype;
+    bool wanted = inst.op == UM_KOP_CONVERT && um_dtype_is_int(to) &&
+                  um_dtype_is_float(um_val_type(r->to, inst.arg[0]).dtype);
+    bool halves = um_dtype_bits(to) == 64 && in_mask(e->lacks->types, to); /* expand_wide.c does */
+    return wanted && !halves ? saturate(r->to, to, inst.arg[0]) : um_kernel_append(r->to, &inst);
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
@@ -131,7 +117,6 @@ static um_val widen(const um_expand *e, um_kernel *k, um_val v, um_dtype was)
 static um_val narrow_int(um_kernel *k, um_dtype to, um_val v)
 {
     int32_t bits = um_dtype_bits(to), lanes = um_val_type(k, v).lanes;
-    if (um_dtype_is_float(um_val_type(k, v).dtype)) v = clamp(k, to, v);
     if (um_val_type(k, v).dtype == UM_I32)
         v = um_k_bitcast(k, UM_U32, lanes, v);
     else

@@ -266,10 +266,10 @@ typedef struct um_klacks {
     bool async_copy; /* async_copy, _commit, _wait */
     bool math; /* EXP to ATAN2 of f32, and what ir/math.h has of f64, within bounds: they are done
                   by arithmetic */
-    bool lane_bitcasts;     /* bitcast to another number of lanes */
-    bool narrow_saturation; /* only its converts of f32 and f64 to 32 and 64 bits saturate */
-    bool saturation;        /* its convert of a float that is no integer's is anything */
-    uint32_t arithmetic;    /* bit (1u << dtype): f16, computed in f32 */
+    bool lane_bitcasts;  /* bitcast to another number of lanes */
+    bool saturation;     /* its convert of a float that is no integer's is anything */
+    bool dot4;           /* dot4_i8, dot4_u8 */
+    uint32_t arithmetic; /* bit (1u << dtype): f16, computed in f32 */
     /* Bit (1u << dtype): no values and no memory of it. 64-bit integers become pairs of u32. Types
      * of 8 and 16 bits, and bool in memory, lie in u16, u8 or, where these lack too, in parts of
      * u32; in shared and private arrays in a u32 each. */
@@ -280,12 +280,8 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *lacks, um_kernel
 /* What a renderer is given for a target that lacks these: simplified, expanded, simplified. */
 um_status um_kernel_lower(const um_kernel *k, const um_klacks *lacks, um_kernel **out);
 
-/* Whether a device with such capabilities runs a finished kernel as it is (fits.c). UNSUPPORTED,
- * naming what it lacks. */
-struct um_caps;
-struct um_matrix_tile;
 /* Whether one of the tiles is the fragment's. */
+struct um_matrix_tile;
 bool um_ktiles_hold(const struct um_matrix_tile *tiles, int32_t count, const um_kfrag *f);
-um_status um_kernel_fits(const um_kernel *k, const struct um_caps *caps);
 
 #endif

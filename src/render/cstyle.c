@@ -12,7 +12,8 @@ typedef struct walker {
     um_text *out;
     int32_t depth;
     um_status status;
-    uint64_t atomics; /* memories that atomics touch, bit m - 1 */
+    uint64_t atomics;           /* memories that atomics touch, bit m - 1 */
+    um_text expression, memory; /* what words_of's members of that name are made in */
 } walker;
 
 /* What the placeholders stand for. */
@@ -21,7 +22,7 @@ typedef struct words_of {
     const char *type, *source, *unsigned_type, *memory, *space, *name, *expression;
     uint64_t imm, count;
     int32_t bits;
-    char vector[32], mangled[40];
+    char vector[32], mangled[40], own_name[NAME_MAX_BYTES];
 } words_of;
 
 /* ---- templates ------------------------------------------------------------------------------- */
@@ -75,14 +76,19 @@ static void expand(um_text *out, const char *words, const words_of *x)
     }
 }
 
+/* Into a text of the walker's, until it is made anew. */
+static const char *expanded(walker *w, um_text *text, const char *words, const words_of *x)
+{
+    text->size = 0;
+    expand(text, words, x);
+    if (text->status != UM_OK) w->status = text->status;
+    return text->size > 0 && text->data ? text->data : "";
+}
+
 /* A short one, into text. */
 static void expand_short(walker *w, const char *words, const words_of *x, char *text, size_t size)
 {
-    um_text out = {0};
-    expand(&out, words, x);
-    snprintf(text, size, "%s", out.data ? out.data : "");
-    if (out.status != UM_OK) w->status = out.status;
-    um_text_release(&out);
+    snprintf(text, size, "%s", expanded(w, &w->expression, words, x));
 }
 
 /* The template as a line of its own, indented. */
@@ -166,6 +172,14 @@ static void const_text(walker *w, const um_kinst *inst, char *text, size_t size)
     }
 }
 
+static void name_value(char text[NAME_MAX_BYTES], const um_kinst *inst, um_val v, int32_t lane)
+{
+    if (inst->type.lanes > 1)
+        snprintf(text, NAME_MAX_BYTES, "v%u_%d", v, lane);
+    else
+        snprintf(text, NAME_MAX_BYTES, "v%u", v);
+}
+
 /* Lane `lane` of value v: its literal or its variable. */
 static void operand(walker *w, um_val v, int32_t lane, char text[NAME_MAX_BYTES])
 {
@@ -176,10 +190,8 @@ static void operand(walker *w, um_val v, int32_t lane, char text[NAME_MAX_BYTES]
         words_of x = {0};
         name_memory(&x, w->k->scalar[inst->imm].name);
         expand_short(w, w->d->scalar_words, &x, text, NAME_MAX_BYTES);
-    } else if (inst->type.lanes > 1)
-        snprintf(text, NAME_MAX_BYTES, "v%u_%d", v, lane);
-    else
-        snprintf(text, NAME_MAX_BYTES, "v%u", v);
+    } else
+        name_value(text, inst, v, lane);
 }
 
 static void fill_types(walker *w, words_of *x, um_dtype dtype)
@@ -191,18 +203,16 @@ static void fill_types(walker *w, words_of *x, um_dtype dtype)
 }
 
 /* Everything an instruction's words may name, for one lane. */
-static void fill(walker *w, um_val v, int32_t lane, words_of *x, char name[NAME_MAX_BYTES])
+static void fill(walker *w, um_val v, int32_t lane, words_of *x)
 {
     const um_kinst *inst = &w->k->inst[v];
     int32_t arity = um_kinst_arity(inst);
-    *x = (words_of){.imm = inst->imm, .type = "", .source = "", .unsigned_type = "", .name = name};
+    *x = (words_of){.imm = inst->imm, .type = "", .source = "", .unsigned_type = ""};
+    x->name = x->own_name;
+    name_value(x->own_name, inst, v, lane);
     for (int32_t i = 0; i < arity; i++) operand(w, inst->arg[i], lane, x->arg[i]);
     if (inst->type.dtype) fill_types(w, x, inst->type.dtype);
     if (arity > 0) x->source = type_name(w, um_val_type(w->k, inst->arg[0]).dtype);
-    if (inst->type.lanes > 1)
-        snprintf(name, NAME_MAX_BYTES, "v%u_%d", v, lane);
-    else
-        snprintf(name, NAME_MAX_BYTES, "v%u", v);
 }
 
 /* ---- expressions ----------------------------------------------------------------------------- */
@@ -226,70 +236,39 @@ static const char *op_words(const um_dialect *d, um_kop op, um_dtype dtype)
 /* v = words, through the dialect's declaration. */
 static void declare(walker *w, const char *form, const char *words, words_of *x)
 {
-    um_text expression = {0};
-    expand(&expression, words, x);
-    x->expression = expression.data ? expression.data : "";
+    x->expression = expanded(w, &w->expression, words, x);
     line(w, form, x);
-    if (expression.status != UM_OK) w->status = expression.status;
-    um_text_release(&expression);
+}
+
+/* The words for each lane; NULL: there are none for the opcode. */
+static void declare_lanes(walker *w, um_val v, const char *words)
+{
+    const um_kinst *inst = &w->k->inst[v];
+    words_of x;
+    if (!words) lacks(w, "words for", um_kop_rows[inst->op].name);
+    for (int32_t lane = 0; lane < inst->type.lanes && w->status == UM_OK; lane++) {
+        fill(w, v, lane, &x);
+        if (inst->op == UM_KOP_VECTOR) operand(w, inst->arg[lane], 0, x.arg[0]);
+        if (inst->op == UM_KOP_EXTRACT) operand(w, inst->arg[0], (int32_t)inst->imm, x.arg[0]);
+        declare(w, w->d->value, words, &x);
+    }
 }
 
 /* An opcode that is an expression of its operands, lane by lane. */
 static void walk_value(walker *w, um_val v)
 {
     const um_kinst *inst = &w->k->inst[v];
-    words_of x;
-    char name[NAME_MAX_BYTES];
-    um_dtype dtype = inst->type.dtype;
-    if (um_kop_rows[inst->op].rule == UM_KRULE_BOOL || inst->op == UM_KOP_CONVERT ||
-        inst->op == UM_KOP_BITCAST)
-        dtype = um_val_type(w->k, inst->arg[0]).dtype;
-    const char *words = op_words(w->d, inst->op, dtype);
-    if (inst->op == UM_KOP_BITCAST && um_val_type(w->k, inst->arg[0]).lanes != inst->type.lanes)
-        words = NULL;
-    if (!words) lacks(w, "words for", um_kop_rows[inst->op].name);
-    for (int32_t lane = 0; lane < inst->type.lanes && w->status == UM_OK; lane++) {
-        fill(w, v, lane, &x, name);
-        declare(w, w->d->value, words, &x);
-    }
-}
-
-/* To another element type: bool, integers (saturating) and the rest have words of their own. */
-static void walk_convert(walker *w, um_val v)
-{
-    const um_kinst *inst = &w->k->inst[v];
-    um_dtype to = inst->type.dtype, from = um_val_type(w->k, inst->arg[0]).dtype;
-    um_dtype_kind kind = um_dtype_get_kind(to), source = um_dtype_get_kind(from);
-    words_of x;
-    char name[NAME_MAX_BYTES], helper[48];
-    bool saturates = source == UM_KIND_FLOAT && (kind == UM_KIND_INT || kind == UM_KIND_UINT);
-    const char *words = op_words(w->d, UM_KOP_CONVERT, from);
-    if (to == UM_BOOL) words = source == UM_KIND_BOOL ? "$0" : "($0 != ($s)0)";
-    if (to == UM_BOOL && w->d == &um_dialect_wgsl) words = "bool($0)";
-    if (saturates) {
-        snprintf(helper, sizeof helper, "um_%s_of_%s($0)", um_dtype_name(to), um_dtype_name(from));
-        words = helper;
-        if (um_dtype_bits(to) < 32 || from == UM_F16)
-            lacks(w, "words to convert to", um_dtype_name(to));
-    }
-    for (int32_t lane = 0; lane < inst->type.lanes && w->status == UM_OK; lane++) {
-        fill(w, v, lane, &x, name);
-        declare(w, w->d->value, words, &x);
-    }
-}
-
-/* Other names for what there is: no lane is computed. */
-static void walk_lanes(walker *w, um_val v)
-{
-    const um_kinst *inst = &w->k->inst[v];
-    words_of x;
-    char name[NAME_MAX_BYTES];
-    for (int32_t lane = 0; lane < inst->type.lanes; lane++) {
-        fill(w, v, lane, &x, name);
-        if (inst->op == UM_KOP_VECTOR) operand(w, inst->arg[lane], 0, x.arg[0]);
-        if (inst->op == UM_KOP_EXTRACT) operand(w, inst->arg[0], (int32_t)inst->imm, x.arg[0]);
-        declare(w, w->d->value, "$0", &x);
-    }
+    bool cast = inst->op == UM_KOP_BITCAST, converts = inst->op == UM_KOP_CONVERT;
+    um_ktype type = inst->type;
+    if (um_kop_rows[inst->op].rule == UM_KRULE_BOOL || cast || converts)
+        type = um_val_type(w->k, inst->arg[0]);
+    const char *words = op_words(w->d, inst->op, type.dtype);
+    if (cast && type.lanes != inst->type.lanes) words = NULL;
+    if (converts && inst->type.dtype == UM_BOOL)
+        words = w->d == &um_dialect_wgsl ? "bool($0)"
+                : type.dtype == UM_BOOL  ? "$0"
+                                         : "($0 != ($s)0)";
+    declare_lanes(w, v, words);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -305,11 +284,11 @@ static bool is_atomic(const walker *w, const um_kinst *inst)
 }
 
 /* What the words of a memory access may name, for one lane. */
-static void fill_memory(walker *w, um_val v, int32_t lane, words_of *x, char name[NAME_MAX_BYTES])
+static void fill_memory(walker *w, um_val v, int32_t lane, words_of *x)
 {
     const um_kinst *inst = &w->k->inst[v];
     const um_kmem *mem = memory_of(w, inst);
-    fill(w, v, lane, x, name);
+    fill(w, v, lane, x);
     fill_types(w, x, mem->type.dtype);
     name_memory(x, mem->name);
     x->space = w->d->space[mem->space];
@@ -326,24 +305,18 @@ static const char *element_words(const walker *w, const um_kmem *mem)
                                                                  : w->d->element;
 }
 
-/* fill_memory, and $m is the element itself. The caller releases `element`. */
-static void fill_element(walker *w, um_val v, int32_t lane, words_of *x, char name[NAME_MAX_BYTES],
-                         um_text *element)
+/* fill_memory, and $m is the element itself. */
+static void fill_element(walker *w, um_val v, int32_t lane, words_of *x)
 {
-    fill_memory(w, v, lane, x, name);
-    expand(element, element_words(w, memory_of(w, &w->k->inst[v])), x);
-    if (element->status != UM_OK) w->status = element->status;
-    x->memory = element->data ? element->data : "";
+    fill_memory(w, v, lane, x);
+    x->memory = expanded(w, &w->memory, element_words(w, memory_of(w, &w->k->inst[v])), x);
 }
 
 static void load_lane(walker *w, um_val v, int32_t lane, const char *form)
 {
     words_of x;
-    char name[NAME_MAX_BYTES];
-    um_text element = {0};
-    fill_element(w, v, lane, &x, name, &element);
+    fill_element(w, v, lane, &x);
     declare(w, form, is_atomic(w, &w->k->inst[v]) ? w->d->atomic_load : "$m", &x);
-    um_text_release(&element);
 }
 
 /* "float4", or false: no wide access of that. */
@@ -360,29 +333,20 @@ static bool vector_name(walker *w, um_ktype type, char text[32])
 static void load_wide(walker *w, um_val v, const char *vector, const char *form)
 {
     words_of x;
-    char name[NAME_MAX_BYTES];
     int32_t lanes = w->k->inst[v].type.lanes;
-    fill_memory(w, v, 0, &x, name);
-    snprintf(name, sizeof name, "v%u", v);
+    fill_memory(w, v, 0, &x);
+    snprintf(x.own_name, sizeof x.own_name, "v%u", v);
     snprintf(x.vector, sizeof x.vector, "%s", vector);
     x.count = (uint64_t)lanes;
+    x.expression = expanded(w, &w->expression, w->d->load_wide, &x);
     const char *type = x.type;
     x.type = x.vector;
-    um_text expression = {0};
-    x.name = name;
-    words_of access = x;
-    access.type = type;
-    expand(&expression, w->d->load_wide, &access);
-    x.expression = expression.data ? expression.data : "";
     line(w, w->d->value, &x);
-    if (expression.status != UM_OK) w->status = expression.status;
-    um_text_release(&expression);
+    x.type = type;
     for (int32_t lane = 0; lane < lanes; lane++) {
-        char lane_name[NAME_MAX_BYTES], item[NAME_MAX_BYTES];
-        snprintf(lane_name, sizeof lane_name, "v%u_%d", v, lane);
+        char item[NAME_MAX_BYTES];
         snprintf(item, sizeof item, "v%u.%c", v, "xyzw"[lane]);
-        x.type = type;
-        x.name = lane_name;
+        name_value(x.own_name, &w->k->inst[v], v, lane);
         x.expression = item;
         line(w, form, &x);
     }
@@ -405,9 +369,8 @@ static void walk_load_if(walker *w, um_val v)
 {
     const um_kinst *inst = &w->k->inst[v];
     words_of x;
-    char name[NAME_MAX_BYTES];
     for (int32_t lane = 0; lane < inst->type.lanes; lane++) {
-        fill(w, v, lane, &x, name);
+        fill(w, v, lane, &x);
         declare(w, w->d->later, "$2", &x);
     }
     memcpy(x.arg[0], x.arg[1], sizeof x.arg[0]);
@@ -422,15 +385,12 @@ static void walk_load_if(walker *w, um_val v)
 static void walk_load_uniform(walker *w, um_val v)
 {
     words_of x;
-    char name[NAME_MAX_BYTES];
-    um_text element = {0};
     const char *words = op_words(w->d, UM_KOP_LOAD_UNIFORM, UM_U32);
     const char *barrier = op_words(w->d, UM_KOP_BARRIER, UM_U32);
-    fill_element(w, v, 0, &x, name, &element);
+    fill_element(w, v, 0, &x);
     line(w, barrier, &x);
     declare(w, w->d->value, words ? words : "$m", &x);
     if (!words) line(w, barrier, &x);
-    um_text_release(&element);
 }
 
 /* element = operand 1, lane by lane or in one. */
@@ -439,38 +399,34 @@ static void put_store(walker *w, um_val v)
     const um_kinst *inst = &w->k->inst[v];
     um_ktype type = um_val_type(w->k, inst->arg[1]);
     words_of x;
-    char name[NAME_MAX_BYTES], vector[32];
-    if (!is_atomic(w, inst) && vector_name(w, type, vector)) {
-        fill_memory(w, v, 0, &x, name);
-        um_text items = {0};
-        for (int32_t lane = 0; lane < type.lanes; lane++) {
-            operand(w, inst->arg[1], lane, x.arg[1]);
-            um_text_print(&items, "%s%s", lane ? ", " : "", x.arg[1]);
+    char vector[32], items[4 * NAME_MAX_BYTES];
+    if (is_atomic(w, inst) || !vector_name(w, type, vector)) {
+        for (int32_t lane = 0; lane < type.lanes && w->status == UM_OK; lane++) {
+            fill_element(w, v, lane, &x);
+            line(w, is_atomic(w, inst) ? w->d->atomic_store : "$m = $1;", &x);
         }
-        snprintf(x.vector, sizeof x.vector, "%s", vector);
-        x.count = type.lanes;
-        x.expression = items.data ? items.data : "";
-        line(w, w->d->store_wide, &x);
-        if (items.status != UM_OK) w->status = items.status;
-        um_text_release(&items);
         return;
     }
-    for (int32_t lane = 0; lane < type.lanes && w->status == UM_OK; lane++) {
-        um_text element = {0};
-        fill_element(w, v, lane, &x, name, &element);
-        line(w, is_atomic(w, inst) ? w->d->atomic_store : "$m = $1;", &x);
-        um_text_release(&element);
+    fill_memory(w, v, 0, &x);
+    for (int32_t lane = 0, size = 0; lane < type.lanes; lane++) {
+        operand(w, inst->arg[1], lane, x.arg[1]);
+        size +=
+            snprintf(items + size, sizeof items - (size_t)size, "%s%s", lane ? ", " : "", x.arg[1]);
     }
+    memcpy(x.vector, vector, sizeof vector);
+    x.count = type.lanes;
+    x.expression = items;
+    line(w, w->d->store_wide, &x);
 }
 
 static void walk_store(walker *w, um_val v)
 {
     const um_kinst *inst = &w->k->inst[v];
+    words_of x = {0};
     if (inst->op == UM_KOP_STORE) {
         put_store(w, v);
         return;
     }
-    words_of x = {0};
     operand(w, inst->arg[2], 0, x.arg[0]);
     line(w, w->d->if_open, &x);
     w->depth++;
@@ -492,9 +448,9 @@ static void walk_variable(walker *w, um_val v)
     const um_kinst *inst = &w->k->inst[v];
     const um_kmem *mem = memory_of(w, inst);
     words_of x;
-    char name[NAME_MAX_BYTES], variable[NAME_MAX_BYTES];
+    char variable[NAME_MAX_BYTES];
     for (int32_t lane = 0; lane < mem->type.lanes; lane++) {
-        fill(w, v, lane, &x, name);
+        fill(w, v, lane, &x);
         variable_name(mem, lane, variable);
         if (inst->op == UM_KOP_GET) {
             memcpy(x.arg[0], variable, sizeof variable);
@@ -511,19 +467,16 @@ static void walk_atomic(walker *w, um_val v)
     const um_kinst *inst = &w->k->inst[v];
     uint32_t operation = (uint32_t)(inst->imm >> 32);
     words_of x;
-    char name[NAME_MAX_BYTES];
     const char *words = inst->op == UM_KOP_ATOMIC_CAS ? w->d->atomic_cas
                         : operation < 9               ? w->d->atomic[operation]
                                                       : NULL;
     if (!words) lacks(w, "words for", um_kop_rows[inst->op].name);
     if (w->status != UM_OK) return;
-    um_text element = {0};
-    fill_element(w, v, 0, &x, name, &element);
+    fill_element(w, v, 0, &x);
     if (inst->op == UM_KOP_ATOMIC_CAS)
         line(w, words, &x);
     else
         declare(w, w->d->value, words, &x);
-    um_text_release(&element);
 }
 
 /* ---- control flow ---------------------------------------------------------------------------- */
@@ -532,8 +485,7 @@ static void walk_flow(walker *w, um_val v)
 {
     const um_kinst *inst = &w->k->inst[v];
     words_of x;
-    char name[NAME_MAX_BYTES];
-    fill(w, v, 0, &x, name);
+    fill(w, v, 0, &x);
     if (inst->op == UM_KOP_END || inst->op == UM_KOP_ELSE) w->depth--;
     switch (inst->op) {
     case UM_KOP_IF: line(w, w->d->if_open, &x); break;
@@ -550,14 +502,12 @@ static void walk_flow(walker *w, um_val v)
 static void walk_frag(walker *w, um_val v)
 {
     words_of x;
-    char name[NAME_MAX_BYTES];
-    um_text text = {0};
-    fill(w, v, 0, &x, name);
-    um_cstyle_frag(w->k, &w->k->inst[v], x.arg, &text);
-    x.expression = text.data ? text.data : "";
+    fill(w, v, 0, &x);
+    w->expression.size = 0;
+    um_cstyle_frag(w->k, &w->k->inst[v], x.arg, &w->expression);
+    x.expression = w->expression.data ? w->expression.data : "";
     line(w, w->k->inst[v].type.dtype ? w->d->value : "$e", &x);
-    if (text.status != UM_OK) w->status = text.status;
-    um_text_release(&text);
+    if (w->expression.status != UM_OK) w->status = w->expression.status;
 }
 
 static void walk(walker *w, um_val v)
@@ -566,10 +516,9 @@ static void walk(walker *w, um_val v)
     case UM_KOP_NONE:
     case UM_KOP_CONST:
     case UM_KOP_SCALAR: return;
-    case UM_KOP_CONVERT: walk_convert(w, v); return;
-    case UM_KOP_VECTOR:
+    case UM_KOP_VECTOR: /* other names for what there is */
     case UM_KOP_SPLAT:
-    case UM_KOP_EXTRACT: walk_lanes(w, v); return;
+    case UM_KOP_EXTRACT: declare_lanes(w, v, "$0"); return;
     case UM_KOP_LOAD: put_load(w, v, w->d->value); return;
     case UM_KOP_LOAD_IF: walk_load_if(w, v); return;
     case UM_KOP_LOAD_UNIFORM: walk_load_uniform(w, v); return;
@@ -696,5 +645,7 @@ um_status um_render_text(const um_kernel *kernel, um_target target, um_text *out
     if (kernel->mem_count > 64) lacks(&w, "room for more than 64 memories of", kernel->name);
     find_atomics(&w);
     if (w.status == UM_OK) put_function(&w);
+    um_text_release(&w.expression);
+    um_text_release(&w.memory);
     return w.status != UM_OK ? w.status : out->status;
 }

@@ -71,8 +71,6 @@ static const um_words words_opencl[UM_KOP_LIMIT] = {
     [UM_KOP_MUL_HIGH] = {.s = "mul_hi($0, $1)"},
     [UM_KOP_POPCOUNT] = {.s = "popcount($0)"},
     [UM_KOP_CLZ] = {.s = "clz($0)"},
-    [UM_KOP_DOT4_I8] = {.s = "um_dot4_i8($0, $1, $2)"},
-    [UM_KOP_DOT4_U8] = {.u = "um_dot4_u8($0, $1, $2)"},
     [UM_KOP_BITCAST] = {.f = "as_$t($0)"},
     [UM_KOP_BARRIER] = {.u = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"},
 };
@@ -107,27 +105,9 @@ const um_dialect um_dialect_opencl = {
             "#ifdef cl_khr_fp16\n"
             "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
             "#endif\n"
-            "inline int um_i32_of_f32(float x) { return convert_int_sat_rtz(x); }\n"
-            "inline uint um_u32_of_f32(float x) { return convert_uint_sat_rtz(x); }\n"
-            "inline long um_i64_of_f32(float x) { return convert_long_sat_rtz(x); }\n"
-            "inline ulong um_u64_of_f32(float x) { return convert_ulong_sat_rtz(x); }\n"
             "#ifdef cl_khr_fp64\n"
             "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
-            "inline int um_i32_of_f64(double x) { return convert_int_sat_rtz(x); }\n"
-            "inline uint um_u32_of_f64(double x) { return convert_uint_sat_rtz(x); }\n"
-            "inline long um_i64_of_f64(double x) { return convert_long_sat_rtz(x); }\n"
-            "inline ulong um_u64_of_f64(double x) { return convert_ulong_sat_rtz(x); }\n"
-            "#endif\n"
-            "inline int um_dot4_i8(int a, int b, int c)\n"
-            "{\n"
-            "    char4 x = as_char4(a), y = as_char4(b);\n"
-            "    return (int)((uint)c + (uint)(x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w));\n"
-            "}\n"
-            "inline uint um_dot4_u8(uint a, uint b, uint c)\n"
-            "{\n"
-            "    uchar4 x = as_uchar4(a), y = as_uchar4(b);\n"
-            "    return c + (uint)(x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w);\n"
-            "}\n",
+            "#endif\n",
     .infinite = "as_float($iu)",
     .infinite64 = "as_double($iul)",
     .f32_suffix = "f",

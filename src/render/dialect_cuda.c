@@ -12,10 +12,8 @@
                                  "threadIdx.z))"},                                                 \
     [UM_KOP_MUL_HIGH] = {.s = "__mulhi($0, $1)", .u = "__umulhi($0, $1)"},                         \
     [UM_KOP_POPCOUNT] = {.s = "($t)__popc((unsigned int)$0)"},                                     \
-    [UM_KOP_CLZ] = {.s = "($t)__clz((int)$0)"},                                                    \
-    [UM_KOP_DOT4_I8] = {.s = "um_dot4_i8($0, $1, $2)"},                                            \
-    [UM_KOP_DOT4_U8] = {.u = "um_dot4_u8($0, $1, $2)"},                                            \
-    [UM_KOP_BITCAST] = {.f = "um_bits<$t>($0)"}, [UM_KOP_BARRIER] = {.u = "__syncthreads();"}
+    [UM_KOP_CLZ] = {.s = "($t)__clz((int)$0)"}, [UM_KOP_BITCAST] = {.f = "um_bits<$t>($0)"},       \
+    [UM_KOP_BARRIER] = {.u = "__syncthreads();"}
 
 static const um_words words_cuda[UM_KOP_LIMIT] = {
     COMMON_WORDS,
@@ -50,59 +48,6 @@ static const char head[] =
     "__device__ inline unsigned int um_local_index()\n"
     "{\n"
     "    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);\n"
-    "}\n"
-    "template <class T, class S> __device__ inline T um_whole(S x, S low, S high, T least, T "
-    "most)\n"
-    "{\n"
-    "    return x != x ? (T)0 : x <= low ? least : x >= high ? most : (T)x;\n"
-    "}\n"
-    "__device__ inline int um_i32_of_f32(float x)\n"
-    "{\n"
-    "    return um_whole<int>(x, -2147483648.0f, 2147483648.0f, -2147483647 - 1, 2147483647);\n"
-    "}\n"
-    "__device__ inline unsigned int um_u32_of_f32(float x)\n"
-    "{\n"
-    "    return um_whole<unsigned int>(x, 0.0f, 4294967296.0f, 0u, 4294967295u);\n"
-    "}\n"
-    "__device__ inline long long um_i64_of_f32(float x)\n"
-    "{\n"
-    "    return um_whole<long long>(x, -9223372036854775808.0f, 9223372036854775808.0f, "
-    "-9223372036854775807ll - 1, 9223372036854775807ll);\n"
-    "}\n"
-    "__device__ inline unsigned long long um_u64_of_f32(float x)\n"
-    "{\n"
-    "    return um_whole<unsigned long long>(x, 0.0f, 18446744073709551616.0f, 0ull, "
-    "18446744073709551615ull);\n"
-    "}\n"
-    "__device__ inline int um_i32_of_f64(double x)\n"
-    "{\n"
-    "    return um_whole<int>(x, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647);\n"
-    "}\n"
-    "__device__ inline unsigned int um_u32_of_f64(double x)\n"
-    "{\n"
-    "    return um_whole<unsigned int>(x, 0.0, 4294967296.0, 0u, 4294967295u);\n"
-    "}\n"
-    "__device__ inline long long um_i64_of_f64(double x)\n"
-    "{\n"
-    "    return um_whole<long long>(x, -9223372036854775808.0, 9223372036854775808.0, "
-    "-9223372036854775807ll - 1, 9223372036854775807ll);\n"
-    "}\n"
-    "__device__ inline unsigned long long um_u64_of_f64(double x)\n"
-    "{\n"
-    "    return um_whole<unsigned long long>(x, 0.0, 18446744073709551616.0, 0ull, "
-    "18446744073709551615ull);\n"
-    "}\n"
-    "__device__ inline int um_dot4_i8(int a, int b, int c)\n"
-    "{\n"
-    "    unsigned int sum = (unsigned int)c;\n"
-    "    for (int i = 0; i < 32; i += 8)\n"
-    "        sum += (unsigned int)((int)(signed char)(a >> i) * (int)(signed char)(b >> i));\n"
-    "    return (int)sum;\n"
-    "}\n"
-    "__device__ inline unsigned int um_dot4_u8(unsigned int a, unsigned int b, unsigned int c)\n"
-    "{\n"
-    "    for (int i = 0; i < 32; i += 8) c += (a >> i & 255u) * (b >> i & 255u);\n"
-    "    return c;\n"
     "}\n";
 
 #define COMMON_DIALECT                                                                             \

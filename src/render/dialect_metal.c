@@ -12,8 +12,6 @@ static const um_words words_metal[UM_KOP_LIMIT] = {
     [UM_KOP_MUL_HIGH] = {.s = "mulhi($0, $1)"},
     [UM_KOP_POPCOUNT] = {.s = "popcount($0)"},
     [UM_KOP_CLZ] = {.s = "clz($0)"},
-    [UM_KOP_DOT4_I8] = {.s = "um_dot4_i8($0, $1, $2)"},
-    [UM_KOP_DOT4_U8] = {.u = "um_dot4_u8($0, $1, $2)"},
     [UM_KOP_BITCAST] = {.f = "as_type<$t>($0)"},
     [UM_KOP_BARRIER] =
         {.u = "threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);"},
@@ -41,43 +39,8 @@ const um_dialect um_dialect_metal = {
              [UM_U8] = "uchar",
              [UM_BOOL] = "bool"},
     .vector = {[UM_F32] = "float$n", [UM_F16] = "half$n", [UM_I32] = "int$n", [UM_U32] = "uint$n"},
-    .head =
-        "#include <metal_stdlib>\n"
-        "using namespace metal;\n"
-        "template <class T, class S> inline T um_whole(S x, S low, S high, T least, T most)\n"
-        "{\n"
-        "    return x != x ? (T)0 : x <= low ? least : x >= high ? most : (T)x;\n"
-        "}\n"
-        "inline int um_i32_of_f32(float x)\n"
-        "{\n"
-        "    return um_whole<int>(x, -2147483648.0f, 2147483648.0f, -2147483647 - 1, 2147483647);\n"
-        "}\n"
-        "inline uint um_u32_of_f32(float x)\n"
-        "{\n"
-        "    return um_whole<uint>(x, 0.0f, 4294967296.0f, 0u, 4294967295u);\n"
-        "}\n"
-        "inline long um_i64_of_f32(float x)\n"
-        "{\n"
-        "    return um_whole<long>(x, -9223372036854775808.0f, 9223372036854775808.0f, "
-        "-9223372036854775807l - 1, 9223372036854775807l);\n"
-        "}\n"
-        "inline ulong um_u64_of_f32(float x)\n"
-        "{\n"
-        "    return um_whole<ulong>(x, 0.0f, 18446744073709551616.0f, 0ul, "
-        "18446744073709551615ul);\n"
-        "}\n"
-        "inline int um_dot4_i8(int a, int b, int c)\n"
-        "{\n"
-        "    uint sum = (uint)c;\n"
-        "    for (int i = 0; i < 32; i += 8) sum += (uint)((int)(char)(a >> i) * (int)(char)(b "
-        ">> i));\n"
-        "    return (int)sum;\n"
-        "}\n"
-        "inline uint um_dot4_u8(uint a, uint b, uint c)\n"
-        "{\n"
-        "    for (int i = 0; i < 32; i += 8) c += (a >> i & 255u) * (b >> i & 255u);\n"
-        "    return c;\n"
-        "}\n",
+    .head = "#include <metal_stdlib>\n"
+            "using namespace metal;\n",
     .infinite = "as_type<float>($iu)",
     .infinite64 = "0",
     .f32_suffix = "f",

@@ -35,8 +35,6 @@ static const um_words words_wgsl[UM_KOP_LIMIT] = {
     [UM_KOP_SHR] = {.s = "($0 >> (bitcast<u32>($1) & $wu))"},
     [UM_KOP_POPCOUNT] = {.s = "countOneBits($0)"},
     [UM_KOP_CLZ] = {.s = "countLeadingZeros($0)"},
-    [UM_KOP_DOT4_I8] = {.s = "um_dot4_i8($0, $1, $2)"},
-    [UM_KOP_DOT4_U8] = {.u = "um_dot4_u8($0, $1, $2)"},
     [UM_KOP_EQ] = {.f = "($0 == $1)"},
     [UM_KOP_NE] = {.f = "($0 != $1)"},
     [UM_KOP_LT] = {.f = "($0 < $1)"},
@@ -61,19 +59,6 @@ const um_dialect um_dialect_wgsl = {
     .ops = words_wgsl,
     .type = {[UM_F32] = "f32", [UM_I32] = "i32", [UM_U32] = "u32", [UM_BOOL] = "bool"},
     .head = "var<private> um_zero: u32 = 0u;\n"
-            "fn um_i32_of_f32(x: f32) -> i32\n"
-            "{\n"
-            "    if (x != x) { return 0; }\n"
-            "    if (x >= 2147483648.0f) { return 2147483647; }\n"
-            "    if (x <= -2147483648.0f) { return bitcast<i32>(0x80000000u); }\n"
-            "    return i32(x);\n"
-            "}\n"
-            "fn um_u32_of_f32(x: f32) -> u32\n"
-            "{\n"
-            "    if (!(x > 0.0f)) { return 0u; }\n"
-            "    if (x >= 4294967296.0f) { return 4294967295u; }\n"
-            "    return u32(x);\n"
-            "}\n"
             "fn um_mul_high_u32(a: u32, b: u32) -> u32\n"
             "{\n"
             "    let low = (a & 65535u) * (b & 65535u);\n"
@@ -85,22 +70,6 @@ const um_dialect um_dialect_wgsl = {
             "{\n"
             "    let high = bitcast<i32>(um_mul_high_u32(bitcast<u32>(a), bitcast<u32>(b)));\n"
             "    return high - select(0, b, a < 0) - select(0, a, b < 0);\n"
-            "}\n"
-            "fn um_dot4_i8(a: i32, b: i32, c: i32) -> i32\n"
-            "{\n"
-            "    var sum = c;\n"
-            "    for (var i = 0u; i < 32u; i += 8u) {\n"
-            "        sum += extractBits(a, i, 8u) * extractBits(b, i, 8u);\n"
-            "    }\n"
-            "    return sum;\n"
-            "}\n"
-            "fn um_dot4_u8(a: u32, b: u32, c: u32) -> u32\n"
-            "{\n"
-            "    var sum = c;\n"
-            "    for (var i = 0u; i < 32u; i += 8u) {\n"
-            "        sum += extractBits(a, i, 8u) * extractBits(b, i, 8u);\n"
-            "    }\n"
-            "    return sum;\n"
             "}\n",
     .infinite = "bitcast<f32>($iu | um_zero)",
     .infinite64 = "0",

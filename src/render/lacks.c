@@ -44,7 +44,8 @@ static um_klacks lacks_of(const row *r, uint32_t types, uint32_t subgroup_size)
                        .async_copy = true,
                        .math = true,
                        .lane_bitcasts = true,
-                       .narrow_saturation = true,
+                       .saturation = true,
+                       .dot4 = true,
                        .subgroups = r->subgroups == ALONE || subgroup_size == 0,
                        .shuffles = shuffles ? subgroup_size : 0,
                        .types = lacking};

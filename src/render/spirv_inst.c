@@ -181,56 +181,6 @@ static uint32_t clz(um_spirv *s, um_dtype dtype, uint32_t a)
                         : emit2(s, ISUB, dtype, um_spirv_constant(s, dtype, 31), id); /* -1 of 0 */
 }
 
-/* c + the dot product of four bytes each. */
-static uint32_t dot4(um_spirv *s, um_kop op, um_dtype dtype, uint32_t a, uint32_t b, uint32_t c)
-{
-    for (uint64_t byte = 0; byte < 4; byte++) {
-        um_kop down = UM_KOP_SHR;
-        uint32_t up = um_spirv_constant(s, dtype, 24 - 8 * byte),
-                 by = um_spirv_constant(s, dtype, 24);
-        um_dtype as = op == UM_KOP_DOT4_I8 ? UM_I32 : UM_U32;
-        uint32_t x = shift(s, down, as, emit2(s, 196, dtype, a, up), by);
-        uint32_t y = shift(s, down, as, emit2(s, 196, dtype, b, up), by);
-        c = emit2(s, OP_IADD, dtype, c, emit2(s, 132, dtype, x, y));
-    }
-    return c;
-}
-
-/* Truncated and saturated, NaN to 0. */
-static uint32_t float_to_int(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
-{
-    enum { TO_UNSIGNED = 109, TO_SIGNED, NOT_EQUAL = 183, LESS_EQUAL = 188, GREATER_EQUAL = 190 };
-    bool is_signed = um_dtype_get_kind(to) == UM_KIND_INT;
-    int32_t bits = um_dtype_bits(to);
-    if (from == UM_F16) {
-        a = emit1(s, 115, UM_F32, a);
-        from = UM_F32;
-    }
-    double above =
-        is_signed ? (double)(UINT64_C(1) << (bits - 1)) : 2 * (double)(UINT64_C(1) << (bits - 1));
-    double below = is_signed ? -above : 0;
-    uint64_t above_bits, below_bits,
-        highest = is_signed ? (UINT64_C(1) << (bits - 1)) - 1 : UINT64_MAX >> (64 - bits);
-    uint64_t lowest = is_signed ? UINT64_C(1) << (bits - 1) : 0;
-    memcpy(&above_bits, &above, 8);
-    memcpy(&below_bits, &below, 8);
-    if (from == UM_F32) {
-        float above32 = (float)above, below32 = (float)below;
-        uint32_t words[2];
-        memcpy(&words[0], &above32, 4);
-        memcpy(&words[1], &below32, 4);
-        above_bits = words[0];
-        below_bits = words[1];
-    }
-    uint32_t r = emit1(s, is_signed ? TO_SIGNED : TO_UNSIGNED, to, a);
-    uint32_t high = emit2(s, GREATER_EQUAL, UM_BOOL, a, um_spirv_constant(s, from, above_bits));
-    uint32_t low = emit2(s, LESS_EQUAL, UM_BOOL, a, um_spirv_constant(s, from, below_bits));
-    uint32_t nan = emit2(s, NOT_EQUAL, UM_BOOL, a, a);
-    r = select(s, to, high, um_spirv_constant(s, to, highest), r);
-    r = select(s, to, low, um_spirv_constant(s, to, lowest), r);
-    return select(s, to, nan, um_spirv_constant(s, to, 0), r);
-}
-
 static uint32_t convert(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
 {
     um_dtype_kind source = um_dtype_get_kind(from), kind = um_dtype_get_kind(to);
@@ -245,7 +195,7 @@ static uint32_t convert(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
     if (from == UM_BOOL)
         return select(s, to, a, um_spirv_constant(s, to, one), um_spirv_constant(s, to, 0));
     if (source == UM_KIND_FLOAT && kind == UM_KIND_FLOAT) return emit1(s, 115, to, a);
-    if (source == UM_KIND_FLOAT) return float_to_int(s, from, to, a);
+    if (source == UM_KIND_FLOAT) return emit1(s, kind == UM_KIND_INT ? 110 : 109, to, a);
     if (kind == UM_KIND_FLOAT) return emit1(s, source == UM_KIND_INT ? 111 : 112, to, a);
     if (um_dtype_bits(from) == um_dtype_bits(to))
         return emit1(s, s->is_kernel ? OP_COPY : OP_BITCAST, to, a);
@@ -318,8 +268,6 @@ static uint32_t lane_value(um_spirv *s, um_val v, const uint32_t *a)
     case UM_KOP_SHR: return shift(s, inst->op, result, a[0], a[1]);
     case UM_KOP_POPCOUNT: return popcount(s, result, a[0]);
     case UM_KOP_CLZ: return clz(s, result, a[0]);
-    case UM_KOP_DOT4_I8:
-    case UM_KOP_DOT4_U8: return dot4(s, inst->op, result, a[0], a[1], a[2]);
     case UM_KOP_SELECT: return select(s, result, a[0], a[1], a[2]);
     case UM_KOP_CONVERT: return convert(s, first, result, a[0]);
     case UM_KOP_SPLAT: return a[0];

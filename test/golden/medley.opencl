@@ -2,27 +2,9 @@
 #ifdef cl_khr_fp16
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #endif
-inline int um_i32_of_f32(float x) { return convert_int_sat_rtz(x); }
-inline uint um_u32_of_f32(float x) { return convert_uint_sat_rtz(x); }
-inline long um_i64_of_f32(float x) { return convert_long_sat_rtz(x); }
-inline ulong um_u64_of_f32(float x) { return convert_ulong_sat_rtz(x); }
 #ifdef cl_khr_fp64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
-inline int um_i32_of_f64(double x) { return convert_int_sat_rtz(x); }
-inline uint um_u32_of_f64(double x) { return convert_uint_sat_rtz(x); }
-inline long um_i64_of_f64(double x) { return convert_long_sat_rtz(x); }
-inline ulong um_u64_of_f64(double x) { return convert_ulong_sat_rtz(x); }
 #endif
-inline int um_dot4_i8(int a, int b, int c)
-{
-    char4 x = as_char4(a), y = as_char4(b);
-    return (int)((uint)c + (uint)(x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w));
-}
-inline uint um_dot4_u8(uint a, uint b, uint c)
-{
-    uchar4 x = as_uchar4(a), y = as_uchar4(b);
-    return c + (uint)(x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w);
-}
 
 __kernel __attribute__((reqd_work_group_size(8, 4, 1)))
 void um_medley(__global const float *x_, ulong x_base, __global int *float_, ulong float_base, __global uint *hist_, ulong hist_base, uint n_)
@@ -87,7 +69,7 @@ void um_medley(__global const float *x_, ulong x_base, __global int *float_, ulo
         acc_2_ = v24_2;
         acc_3_ = v24_3;
         const float v27 = fmax(v21, (-1.5f));
-        const int v28 = um_i32_of_f32(v27);
+        const int v28 = (int)v27;
         own_[v15] = v28;
     }
     for (;;) {
@@ -118,7 +100,7 @@ void um_medley(__global const float *x_, ulong x_base, __global int *float_, ulo
             float_[v2] = v61;
         }
     } else {
-        const int v65 = um_dot4_i8(v39, v39, v39);
+        const int v65 = (int)((uint)v39 * (uint)v39);
         const int v66_0 = 7;
         const int v66_1 = v65;
         const uint v68 = (uint)(v2 * 2u);

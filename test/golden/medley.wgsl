@@ -1,17 +1,4 @@
 var<private> um_zero: u32 = 0u;
-fn um_i32_of_f32(x: f32) -> i32
-{
-    if (x != x) { return 0; }
-    if (x >= 2147483648.0f) { return 2147483647; }
-    if (x <= -2147483648.0f) { return bitcast<i32>(0x80000000u); }
-    return i32(x);
-}
-fn um_u32_of_f32(x: f32) -> u32
-{
-    if (!(x > 0.0f)) { return 0u; }
-    if (x >= 4294967296.0f) { return 4294967295u; }
-    return u32(x);
-}
 fn um_mul_high_u32(a: u32, b: u32) -> u32
 {
     let low = (a & 65535u) * (b & 65535u);
@@ -23,22 +10,6 @@ fn um_mul_high_i32(a: i32, b: i32) -> i32
 {
     let high = bitcast<i32>(um_mul_high_u32(bitcast<u32>(a), bitcast<u32>(b)));
     return high - select(0, b, a < 0) - select(0, a, b < 0);
-}
-fn um_dot4_i8(a: i32, b: i32, c: i32) -> i32
-{
-    var sum = c;
-    for (var i = 0u; i < 32u; i += 8u) {
-        sum += extractBits(a, i, 8u) * extractBits(b, i, 8u);
-    }
-    return sum;
-}
-fn um_dot4_u8(a: u32, b: u32, c: u32) -> u32
-{
-    var sum = c;
-    for (var i = 0u; i < 32u; i += 8u) {
-        sum += extractBits(a, i, 8u) * extractBits(b, i, 8u);
-    }
-    return sum;
 }
 struct um_scalar_words {
     x_base: u32,
@@ -109,7 +80,7 @@ fn um_medley(@builtin(workgroup_id) um_group: vec3<u32>, @builtin(num_workgroups
         acc_2_ = v24_2;
         acc_3_ = v24_3;
         let v27: f32 = max(v21, (-1.5f));
-        let v28: i32 = um_i32_of_f32(v27);
+        let v28: i32 = i32(v27);
         own_[v15] = v28;
     }
     loop {
@@ -140,7 +111,7 @@ fn um_medley(@builtin(workgroup_id) um_group: vec3<u32>, @builtin(num_workgroups
             float_[um_scalars.float_base + v2] = v61;
         }
     } else {
-        let v65: i32 = um_dot4_i8(v39, v39, v39);
+        let v65: i32 = (v39 * v39);
         let v66_0: i32 = 7;
         let v66_1: i32 = v65;
         let v68: u32 = (v2 * 2u);
