@@ -266,8 +266,8 @@ static int run_dump(dump *d)
     bool to_file = d->output && d->form != SPIRV;
     d->file = to_file ? open_output(d->output) : stdout;
     if (!d->file) return CLI_FAILED;
-    code = um_kplan_make_for(&sample.op, d->unit, 0, &plan) == UM_OK ? show_plan(d, &plan)
-                                                                     : cli_fail_status();
+    code = um_kplan_make(&sample.op, d->unit, 0, &plan) == UM_OK ? show_plan(d, &plan)
+                                                                 : cli_fail_status();
     um_kplan_release(&plan);
     if (to_file) code = close_output(d->output, d->file, code);
     return code == CLI_GO ? CLI_DONE : code;

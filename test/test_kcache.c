@@ -44,7 +44,7 @@ static bool same_launch(const um_klaunch *a, const um_klaunch *b)
 static void compare(um_kcache *cache, const um_op *op, const char *what)
 {
     um_kplan kept, made;
-    CHECK_OK(um_kplan_make(op, &made));
+    CHECK_OK(um_kplan_make(op, NULL, 0, &made));
     CHECK_OK(um_kcache_plan(cache, op, 0, &kept));
     CHECK_MSG(kept.launch_count == made.launch_count && kept.scratch_bytes == made.scratch_bytes &&
                   strcmp(kept.fault, made.fault) == 0,

@@ -486,7 +486,7 @@ static void check_launches(um_op_id id, um_view in, uint32_t axes, int32_t want)
 {
     um_kplan plan;
     um_op op = reduce_op(id, in, axes, false, result);
-    CHECK_OK(um_kplan_make(&op, &plan));
+    CHECK_OK(um_kplan_make(&op, NULL, 0, &plan));
     CHECK_MSG(plan.launch_count == want, "%d launches", (int)plan.launch_count);
     um_kplan_release(&plan);
 }

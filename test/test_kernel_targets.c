@@ -213,7 +213,7 @@ static void try_op(const um_op_row *row, um_dtype dtype)
         um_kplan plan;
         if (!row->sample(index, dtype, &sample)) return;
         if (!place(&sample.op)) continue;
-        CHECK_OK(um_kplan_make(&sample.op, &plan));
+        CHECK_OK(um_kplan_make(&sample.op, NULL, 0, &plan));
         for (int32_t i = 0; i < plan.launch_count; i++) {
             snprintf(what, sizeof what, "%s/%s launch %d", row->name, um_dtype_name(dtype),
                      (int)i + 1);

@@ -90,7 +90,7 @@ static void test_targets(void)
         for (int32_t i = 0; i < op.in_count; i++)
             CHECK_OK(um_view_make((um_ptr)(4096 * (i + 2)), UM_F16, 1, shape, &op.in[i]));
         CHECK_OK(um_view_make(4096, UM_F16, 1, shape, &op.out[0]));
-        CHECK_OK(um_kplan_make(&op, &plan));
+        CHECK_OK(um_kplan_make(&op, NULL, 0, &plan));
         for (int32_t target = 0; target <= UM_TARGET_COUNT + 1; target++)
             render(plan.launch[0].kernel, target);
         um_kplan_release(&plan);

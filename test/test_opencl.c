@@ -216,7 +216,7 @@ static bool try_sample(const um_op_row *row, um_dtype dtype, um_sample *sample, 
     make_views(op->out, op->out_count);
     for (int32_t i = 0; i < op->in_count; i++) fill_input(sample, i, &rng);
     CHECK_OK(um_op_check(op));
-    CHECK_OK(um_kplan_make(op, &plan));
+    CHECK_OK(um_kplan_make(op, NULL, 0, &plan));
     if (has_f64(&plan, false) && !f64_here)
         all.skipped++;
     else

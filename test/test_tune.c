@@ -224,10 +224,10 @@ static void forms_compute_the_same(void)
     um_kplan plan;
     um_op op = product(M, N, K);
     op.attrs.matmul.alpha = 1;
-    CHECK_OK(um_kplan_make(&op, &plan));
+    CHECK_OK(um_kplan_make(&op, NULL, 0, &plan));
     CHECK(plan.form_count == 4 && plan.launch_count == 2);
     um_kplan_release(&plan);
-    CHECK_OK(um_kplan_make_form(&op, 3, &plan));
+    CHECK_OK(um_kplan_make(&op, NULL, 3, &plan));
     CHECK(plan.launch_count == 1);
     um_kplan_release(&plan);
     CHECK_OK(um_open("interp", &device));

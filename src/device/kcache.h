@@ -27,7 +27,7 @@ typedef struct um_kcache_desc {
 /* Of several threads, like what follows. OUT_OF_MEMORY. */
 um_status um_kcache_create(const um_kcache_desc *desc, um_kcache **out);
 void um_kcache_release(um_kcache *cache); /* no plan of it is alive; NULL is legal */
-/* As um_kplan_make_form, but that form 0 is the chosen one; and released by: */
+/* As um_kplan_make, but that form 0 is the chosen one; and released by: */
 um_status um_kcache_plan(um_kcache *cache, const um_op *op, int32_t form, um_kplan *out);
 void um_kcache_release_plan(um_kplan *plan);
 /* What compile made of the launch's kernel: now, if nobody asked before. Of a plan from a cache

@@ -156,11 +156,11 @@ uint64_t um_kernel_hash(const um_kernel *k)
     return um_hash(k->name, strlen(k->name), hash);
 }
 
-void um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...)
+um_val um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...)
 {
     char text[384];
     va_list args;
-    if (!k || k->status != UM_OK) return;
+    if (!k || k->status != UM_OK) return 0;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
@@ -168,6 +168,7 @@ void um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...)
     k->status = um_fail(code, "kernel %s: %s", k->name, text);
     k->error = *um_last_error();
     um_fail_again(&saved);
+    return 0;
 }
 
 /* ---- declarations --------------------------------------------------------------------------- */
@@ -187,18 +188,16 @@ bool um_kernel_name_is_free(const um_kernel *k, const char *name)
 static bool can_declare(um_kernel *k, const char *what, const char *name, char out[32])
 {
     if (!k || k->status != UM_OK) return false;
-    if (k->finished) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "a finished kernel takes no %s", what);
-    } else if (!is_identifier(name, 32)) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT,
-                          "a %s's name is not a C identifier of at most 31 characters", what);
-    } else if (!um_kernel_name_is_free(k, name)) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "there is a '%s' already", name);
-    } else {
-        snprintf(out, 32, "%s", name);
-        return true;
-    }
-    return false;
+    if (k->finished)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "a finished kernel takes no %s", what);
+    if (!is_identifier(name, 32))
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT,
+                                 "a %s's name is not a C identifier of at most 31 characters",
+                                 what);
+    if (!um_kernel_name_is_free(k, name))
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "there is a '%s' already", name);
+    snprintf(out, 32, "%s", name);
+    return true;
 }
 
 static bool reserve(um_kernel *k, void **items, int64_t *capacity, int64_t count, size_t item_bytes)
@@ -214,15 +213,12 @@ static bool reserve(um_kernel *k, void **items, int64_t *capacity, int64_t count
 static um_mem declare_memory(um_kernel *k, const char *what, const char *name, um_kmem mem)
 {
     if (!can_declare(k, what, name, mem.name)) return 0;
-    if (k->mem_count == MAX_MEMORIES) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "more than %d memories", MAX_MEMORIES);
-        return 0;
-    }
-    if (um_dtype_bits(mem.type.dtype) < 8) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "%s %s: elements of %s are not of whole bytes",
-                          what, name, um_dtype_name(mem.type.dtype));
-        return 0;
-    }
+    if (k->mem_count == MAX_MEMORIES)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "more than %d memories", MAX_MEMORIES);
+    if (um_dtype_bits(mem.type.dtype) < 8)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT,
+                                 "%s %s: elements of %s are not of whole bytes", what, name,
+                                 um_dtype_name(mem.type.dtype));
     if (!reserve(k, (void **)&k->mem, &k->mem_capacity, k->mem_count, sizeof mem)) return 0;
     k->mem[k->mem_count] = mem;
     return (um_mem)++k->mem_count;
@@ -237,16 +233,12 @@ static um_ktype type_of(um_dtype dtype, int32_t lanes)
 
 um_mem um_k_buffer(um_kernel *k, const char *name, um_dtype dtype, int32_t access)
 {
-    if (access < UM_K_READ || access > UM_K_READ_WRITE) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "a buffer's access %d is none", access);
-        return 0;
-    }
+    if (access < UM_K_READ || access > UM_K_READ_WRITE)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "a buffer's access %d is none", access);
     int32_t buffers = 0;
     for (int64_t i = 0; k && i < k->mem_count; i++) buffers += k->mem[i].space == UM_SPACE_BUFFER;
-    if (buffers == UM_K_MAX_BUFFERS) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "more than %d buffers", UM_K_MAX_BUFFERS);
-        return 0;
-    }
+    if (buffers == UM_K_MAX_BUFFERS)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "more than %d buffers", UM_K_MAX_BUFFERS);
     return declare_memory(
         k, "buffer", name,
         (um_kmem){.space = UM_SPACE_BUFFER, .access = (uint8_t)access, .type = type_of(dtype, 1)});
@@ -256,10 +248,8 @@ um_mem um_k_buffer(um_kernel *k, const char *name, um_dtype dtype, int32_t acces
 static um_mem declare_array(um_kernel *k, const char *what, um_space space, const char *name,
                             um_dtype dtype, uint32_t count)
 {
-    if (count == 0 || count > 1u << 24) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "a %s array of %u elements", what, count);
-        return 0;
-    }
+    if (count == 0 || count > 1u << 24)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "a %s array of %u elements", what, count);
     return declare_memory(
         k, what, name,
         (um_kmem){.space = (uint8_t)space, .type = type_of(dtype, 1), .count = count});
@@ -285,15 +275,11 @@ bool um_kernel_declare_scalar(um_kernel *k, const char *name, um_dtype dtype)
 {
     um_kscalar scalar = {.dtype = dtype};
     if (!can_declare(k, "scalar", name, scalar.name)) return false;
-    if (dtype != UM_F32 && dtype != UM_I32 && dtype != UM_U32) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "scalar %s is %s, not f32, i32 or u32", name,
-                          um_dtype_name(dtype));
-        return false;
-    }
-    if (k->scalar_count == UM_K_MAX_SCALARS) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "more than %d scalars", UM_K_MAX_SCALARS);
-        return false;
-    }
+    if (dtype != UM_F32 && dtype != UM_I32 && dtype != UM_U32)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "scalar %s is %s, not f32, i32 or u32",
+                                 name, um_dtype_name(dtype));
+    if (k->scalar_count == UM_K_MAX_SCALARS)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "more than %d scalars", UM_K_MAX_SCALARS);
     if (!reserve(k, (void **)&k->scalar, &k->scalar_capacity, k->scalar_count, sizeof scalar))
         return false;
     k->scalar[k->scalar_count++] = scalar;
@@ -315,15 +301,11 @@ um_frag um_k_frag(um_kernel *k, const char *name, int32_t role, uint32_t m, uint
         .role = (uint8_t)role, .dtype = type_of(dtype, 1).dtype, .m = m, .n = n, .k = kk};
     if (!can_declare(k, "fragment", name, frag.name)) return 0;
     bool sizes = m >= 1 && n >= 1 && kk >= 1 && m <= 64 && n <= 256 && kk <= 256;
-    if (role < UM_K_FRAG_A || role > UM_K_FRAG_C || !sizes || um_dtype_bits(frag.dtype) < 8) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "fragment %s: role %d, %ux%ux%u of %s", name,
-                          role, m, n, kk, um_dtype_name(dtype));
-        return 0;
-    }
-    if (k->frag_count == MAX_FRAGS) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "more than %d fragments", MAX_FRAGS);
-        return 0;
-    }
+    if (role < UM_K_FRAG_A || role > UM_K_FRAG_C || !sizes || um_dtype_bits(frag.dtype) < 8)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "fragment %s: role %d, %ux%ux%u of %s",
+                                 name, role, m, n, kk, um_dtype_name(dtype));
+    if (k->frag_count == MAX_FRAGS)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "more than %d fragments", MAX_FRAGS);
     if (!reserve(k, (void **)&k->frag, &k->frag_capacity, k->frag_count, sizeof frag)) return 0;
     k->frag[k->frag_count] = frag;
     return (um_frag)++k->frag_count;
@@ -334,11 +316,9 @@ um_frag um_k_frag(um_kernel *k, const char *name, int32_t role, uint32_t m, uint
 um_val um_kernel_append(um_kernel *k, const um_kinst *inst)
 {
     if (!k || k->status != UM_OK) return 0;
-    if (k->finished) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "a finished kernel takes no %s",
-                          um_kop_rows[inst->op].name);
-        return 0;
-    }
+    if (k->finished)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "a finished kernel takes no %s",
+                                 um_kop_rows[inst->op].name);
     if (k->inst_count > INT32_MAX ||
         !reserve(k, (void **)&k->inst, &k->inst_capacity, k->inst_count, sizeof *inst))
         return 0;

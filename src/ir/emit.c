@@ -84,10 +84,8 @@ um_val um_k_bool(um_kernel *k, bool value) { return um_k_const(k, UM_BOOL, value
 
 um_val um_k_builtin(um_kernel *k, um_kop op, uint32_t dim)
 {
-    if (op < UM_KOP_GROUP_ID || op > UM_KOP_SUBGROUP_LANE) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "um_k_builtin: opcode %d is none", op);
-        return 0;
-    }
+    if (op < UM_KOP_GROUP_ID || op > UM_KOP_SUBGROUP_LANE)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "um_k_builtin: opcode %d is none", op);
     return emit(k, op, u32, dim, 0, 0, 0);
 }
 
@@ -115,10 +113,8 @@ um_val um_k_vector(um_kernel *k, int32_t lanes, const um_val *items)
 {
     um_kinst inst = {.op = UM_KOP_VECTOR};
     if (items && lanes == 1) return items[0];
-    if (!items || (lanes != 2 && lanes != 4)) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "um_k_vector: %d lanes", lanes);
-        return 0;
-    }
+    if (!items || (lanes != 2 && lanes != 4))
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "um_k_vector: %d lanes", lanes);
     memcpy(inst.arg, items, (size_t)lanes * sizeof *items);
     inst.type = type(type_of(k, items[0]).dtype, lanes);
     return um_kernel_append(k, &inst);
@@ -216,10 +212,9 @@ um_val um_k_subgroup_shuffle(um_kernel *k, um_val a, um_val lane)
 
 um_val um_k_subgroup_shift(um_kernel *k, um_kop op, um_val a, uint32_t by)
 {
-    if (op < UM_KOP_SUBGROUP_SHUFFLE_XOR || op > UM_KOP_SUBGROUP_SHUFFLE_DOWN) {
-        um_kernel_mistake(k, UM_INVALID_ARGUMENT, "um_k_subgroup_shift: opcode %d is none", op);
-        return 0;
-    }
+    if (op < UM_KOP_SUBGROUP_SHUFFLE_XOR || op > UM_KOP_SUBGROUP_SHUFFLE_DOWN)
+        return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "um_k_subgroup_shift: opcode %d is none",
+                                 op);
     return emit(k, op, type_of(k, a), by, a, 0, 0);
 }
 

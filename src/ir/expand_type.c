@@ -57,11 +57,9 @@ um_val um_expand_arithmetic(um_rewrite *r, um_kinst inst)
     um_dtype dtype = row->arity > 0 ? um_val_type(k, inst.arg[0]).dtype : UM_DTYPE_NONE;
     bool computes = row->types != UM_KTYPES_ANY && (row->types & UM_KTYPES_F) != 0;
     if (!computes || !in_mask(e->lacks->arithmetic, dtype)) return um_kernel_append(k, &inst);
-    if (dtype != UM_F16) {
-        um_kernel_mistake(k, UM_UNSUPPORTED, "%s of %s: the target has no such arithmetic",
-                          row->name, um_dtype_name(dtype));
-        return 0;
-    }
+    if (dtype != UM_F16)
+        return um_kernel_mistake(k, UM_UNSUPPORTED, "%s of %s: the target has no such arithmetic",
+                                 row->name, um_dtype_name(dtype));
     for (int32_t i = 0; i < row->arity; i++) inst.arg[i] = um_k_convert(k, UM_F32, inst.arg[i]);
     bool back = inst.type.dtype == UM_F16;
     if (back) inst.type.dtype = UM_F32;
@@ -366,11 +364,10 @@ um_val um_expand_types(um_rewrite *r, um_kinst inst)
     const um_kinst *old = &r->from->inst[r->at];
     um_dtype was = um_kinst_arity(old) > 0 ? um_val_type(r->from, old->arg[0]).dtype : 0;
     um_val word[4];
-    if (cannot_be(r, &inst)) {
-        um_kernel_mistake(k, UM_UNSUPPORTED, "instruction %u, %s, of a type that the target lacks",
-                          r->at, um_kop_rows[inst.op].name);
-        return 0;
-    }
+    if (cannot_be(r, &inst))
+        return um_kernel_mistake(k, UM_UNSUPPORTED,
+                                 "instruction %u, %s, of a type that the target lacks", r->at,
+                                 um_kop_rows[inst.op].name);
     if (um_kop_imm(inst.op) == UM_KIMM_MEMORY && inst.op != UM_KOP_GET && inst.op != UM_KOP_SET) {
         um_dtype element = r->from->mem[inst.imm - 1].type.dtype;
         bool stores = um_kop_rows[inst.op].rule == UM_KRULE_NONE;

@@ -198,8 +198,8 @@ um_val um_k_bits(um_kernel *k, um_dtype dtype, int32_t lanes, uint64_t bits);
 um_val um_k_number(um_kernel *k, um_dtype dtype, int32_t lanes, double value);
 /* A parameter, without the instruction that gives its value. */
 bool um_kernel_declare_scalar(um_kernel *k, const char *name, um_dtype dtype);
-/* Keeps the first mistake of the building: "kernel NAME: ...". */
-void um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...) UM_PRINTF(3, 4);
+/* Keeps the first mistake of the building: "kernel NAME: ..."; gives 0, which is no value. */
+um_val um_kernel_mistake(um_kernel *k, um_status code, const char *format, ...) UM_PRINTF(3, 4);
 
 /* ---- arithmetic (lanes.c) ----------------------------------------------------------------------
  */

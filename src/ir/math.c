@@ -612,34 +612,24 @@ static um_val lane_by_lane(um_kernel *k, um_kop op, um_val a)
     return um_k_vector(k, lanes, items);
 }
 
+static um_val exp2_of(um_kernel *k, um_val x) { return exp2_parts(k, x, 0); }
+static um_val sin_of(um_kernel *k, um_val x) { return sine_turned(k, x, false); }
+static um_val cos_of(um_kernel *k, um_val x) { return sine_turned(k, x, true); }
+
+static um_val (*const functions[])(um_kernel *, um_val) = {/* EXP to ERF */
+                                                           exp_of,   exp2_of,  expm1_of, log_of,
+                                                           log2_of,  log10_of, log1p_of, sin_of,
+                                                           cos_of,   tan_of,   asin_of,  acos_of,
+                                                           atan_of,  sinh_of,  cosh_of,  tanh_of,
+                                                           asinh_of, acosh_of, atanh_of, erf_of};
+
 um_val um_k_math(um_kernel *k, um_kop op, um_val a, um_val b)
 {
     if (!k || k->status != UM_OK || a >= k->inst_count) return 0;
     bool turns = op == UM_KOP_SIN || op == UM_KOP_COS || op == UM_KOP_TAN;
     if ((turns || is_wide(k, a)) && lanes_of(k, a) > 1) return lane_by_lane(k, op, a);
-    switch (op) {
-    case UM_KOP_EXP: return exp_of(k, a);
-    case UM_KOP_EXP2: return exp2_parts(k, a, 0);
-    case UM_KOP_EXPM1: return expm1_of(k, a);
-    case UM_KOP_LOG: return log_of(k, a);
-    case UM_KOP_LOG2: return log2_of(k, a);
-    case UM_KOP_LOG10: return log10_of(k, a);
-    case UM_KOP_LOG1P: return log1p_of(k, a);
-    case UM_KOP_SIN: return sine_turned(k, a, false);
-    case UM_KOP_COS: return sine_turned(k, a, true);
-    case UM_KOP_TAN: return tan_of(k, a);
-    case UM_KOP_ASIN: return asin_of(k, a);
-    case UM_KOP_ACOS: return acos_of(k, a);
-    case UM_KOP_ATAN: return atan_of(k, a);
-    case UM_KOP_SINH: return sinh_of(k, a);
-    case UM_KOP_COSH: return cosh_of(k, a);
-    case UM_KOP_TANH: return tanh_of(k, a);
-    case UM_KOP_ASINH: return asinh_of(k, a);
-    case UM_KOP_ACOSH: return acosh_of(k, a);
-    case UM_KOP_ATANH: return atanh_of(k, a);
-    case UM_KOP_ERF: return erf_of(k, a);
-    case UM_KOP_POW: return pow_of(k, a, b);
-    case UM_KOP_ATAN2: return atan2_of(k, a, b);
-    default: um_kernel_mistake(k, UM_INVALID_ARGUMENT, "opcode %d is no function", op); return 0;
-    }
+    if (op == UM_KOP_POW) return pow_of(k, a, b);
+    if (op == UM_KOP_ATAN2) return atan2_of(k, a, b);
+    if (um_kop_is_math(op)) return functions[op - UM_KOP_EXP](k, a);
+    return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "opcode %d is no function", op);
 }

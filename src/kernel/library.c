@@ -40,17 +40,7 @@ bool um_kplan_refuse(const um_op *op, char *why, size_t why_size, const char *wh
     return false;
 }
 
-um_status um_kplan_make(const um_op *op, um_kplan *out)
-{
-    return um_kplan_make_for(op, NULL, 0, out);
-}
-
-um_status um_kplan_make_form(const um_op *op, int32_t form, um_kplan *out)
-{
-    return um_kplan_make_for(op, NULL, form, out);
-}
-
-um_status um_kplan_make_for(const um_op *op, const um_kunit *unit, int32_t form, um_kplan *out)
+um_status um_kplan_make(const um_op *op, const um_kunit *unit, int32_t form, um_kplan *out)
 {
     out->unit = unit;
     out->form = form;

@@ -75,12 +75,10 @@ typedef struct um_kplan {
 
 /* Whether there are kernels for a checked op with something to write; why says why not. */
 bool um_kplan_supports(const um_op *op, char *why, size_t why_size);
-/* Of an op that is supported. OUT_OF_MEMORY. *out is good for release also after a failure. */
-um_status um_kplan_make(const um_op *op, um_kplan *out);
-/* In one of the forms that a plan has counted; 0: as um_kplan_make. */
-um_status um_kplan_make_form(const um_op *op, int32_t form, um_kplan *out);
-/* For a device with a matrix unit; NULL: as um_kplan_make_form. */
-um_status um_kplan_make_for(const um_op *op, const um_kunit *unit, int32_t form, um_kplan *out);
+/* Of an op that is supported. form: one of those that a plan has counted; 0: by the library's
+ * rules. unit: the device's; NULL: none. OUT_OF_MEMORY. *out is good for release also after a
+ * failure. */
+um_status um_kplan_make(const um_op *op, const um_kunit *unit, int32_t form, um_kplan *out);
 void um_kplan_release(um_kplan *plan);
 /* While it is made: one more launch, with a new kernel of so many invocations a work-group. */
 um_status um_kplan_launch(um_kplan *plan, const char *name, uint32_t size, um_klaunch **launch);

@@ -119,36 +119,31 @@ um_val um_kvalue_min(um_kernel *k, um_val a, um_val b)
     return um_dtype_is_float(dtype_of(k, a)) ? f_min(k, a, b) : um_k_min(k, a, b);
 }
 
-/* ---- floats, one input ---------------------------------------------------------------------- */
+/* ---- what an opcode is ---------------------------------------------------------------------- */
 
-#define f_neg   um_k_neg
-#define f_abs   um_k_abs
-#define f_tanh  um_k_tanh
-#define f_exp   um_k_exp
-#define f_exp2  um_k_exp2
-#define f_expm1 um_k_expm1
-#define f_log   um_k_log
-#define f_log1p um_k_log1p
-#define f_log2  um_k_log2
-#define f_log10 um_k_log10
-#define f_sqrt  um_k_sqrt
-#define f_rsqrt um_k_rsqrt
-#define f_sin   um_k_sin
-#define f_cos   um_k_cos
-#define f_tan   um_k_tan
-#define f_asin  um_k_asin
-#define f_acos  um_k_acos
-#define f_atan  um_k_atan
-#define f_sinh  um_k_sinh
-#define f_cosh  um_k_cosh
-#define f_asinh um_k_asinh
-#define f_acosh um_k_acosh
-#define f_atanh um_k_atanh
-#define f_floor um_k_floor
-#define f_ceil  um_k_ceil
-#define f_trunc um_k_trunc
-#define f_round um_k_round
-#define f_erf   um_k_erf
+#define FLOAT_1(row)                                                                               \
+    row(neg) row(abs) row(tanh) row(exp) row(exp2) row(expm1) row(log) row(log1p) row(log2)        \
+        row(log10) row(sqrt) row(rsqrt) row(sin) row(cos) row(tan) row(asin) row(acos) row(atan)   \
+            row(sinh) row(cosh) row(asinh) row(acosh) row(atanh) row(floor) row(ceil) row(trunc)   \
+                row(round) row(erf)
+#define FLOAT_2(row)                                                                               \
+    row(add) row(sub) row(mul) row(div) row(pow) row(atan2) row(eq) row(ne) row(lt) row(le)        \
+        row(gt) row(ge)
+#define INT_2(row)                                                                                 \
+    row(add) row(sub) row(mul) row(max) row(min) row(eq) row(ne) row(lt) row(le) row(gt) row(ge)
+#define F1(name)                                                                                   \
+    static um_val f_##name(um_kernel *k, um_val a) { return um_k_##name(k, a); }
+#define F2(name)                                                                                   \
+    static um_val f_##name(um_kernel *k, um_val a, um_val b) { return um_k_##name(k, a, b); }
+#define I2(name)                                                                                   \
+    static um_val i_##name(um_kernel *k, um_val a, um_val b) { return um_k_##name(k, a, b); }
+FLOAT_1(F1)
+FLOAT_2(F2)
+INT_2(I2)
+#define i_neg um_k_neg
+#define i_abs um_k_abs
+
+/* ---- floats, one input ---------------------------------------------------------------------- */
 
 static um_val f_sign(um_kernel *k, um_val x)
 {
@@ -271,19 +266,6 @@ static um_val f_isinf(um_kernel *k, um_val x)
 }
 
 /* ---- floats, more inputs -------------------------------------------------------------------- */
-
-#define f_add   um_k_add
-#define f_sub   um_k_sub
-#define f_mul   um_k_mul
-#define f_div   um_k_div
-#define f_pow   um_k_pow
-#define f_atan2 um_k_atan2
-#define f_eq    um_k_eq
-#define f_ne    um_k_ne
-#define f_lt    um_k_lt
-#define f_le    um_k_le
-#define f_gt    um_k_gt
-#define f_ge    um_k_ge
 
 /* Of f32, rounded once on any target: P = a b and C = c as whole numbers of 64 bits at one power of
  * two, of which the lower one's lost bits are its lowest. The higher one has 14 or 38 bits below
@@ -482,8 +464,6 @@ static bool is_signed(const um_kernel *k, um_val x)
 static um_val same(um_kernel *k, um_val x) { return (void)k, x; }
 static um_val never(um_kernel *k, um_val x) { return (void)x, um_k_bool(k, false); }
 
-#define i_neg         um_k_neg
-#define i_abs         um_k_abs
 #define i_square      f_square
 #define i_floor       same
 #define i_ceil        same
@@ -493,17 +473,6 @@ static um_val never(um_kernel *k, um_val x) { return (void)x, um_k_bool(k, false
 #define i_bitwise_not um_k_not
 #define i_isnan       never
 #define i_isinf       never
-#define i_add         um_k_add
-#define i_sub         um_k_sub
-#define i_mul         um_k_mul
-#define i_max         um_k_max
-#define i_min         um_k_min
-#define i_eq          um_k_eq
-#define i_ne          um_k_ne
-#define i_lt          um_k_lt
-#define i_le          um_k_le
-#define i_gt          um_k_gt
-#define i_ge          um_k_ge
 #define i_logical_and f_logical_and
 #define i_logical_or  f_logical_or
 #define i_logical_xor f_logical_xor
@@ -641,50 +610,27 @@ static um_val call_3(um_kernel *k, const um_val *x, fn_3 *fn) { return fn(k, x[0
 #define CALL_2(fn) call_2(k, x, fn)
 #define CALL_3(fn) call_3(k, x, fn)
 
+#define FLOAT_F(arity, name)   CALL_##arity(f_##name)
+#define FLOAT_FI(arity, name)  CALL_##arity(f_##name)
+#define FLOAT_FIB(arity, name) CALL_##arity(f_##name)
+#define FLOAT_ALL(arity, name) CALL_##arity(f_##name)
+#define FLOAT_IB(arity, name)  0
+#define FLOAT_I(arity, name)   0
+#define INT_F(arity, name)     0
+#define INT_FI(arity, name)    CALL_##arity(i_##name)
+#define INT_FIB(arity, name)   CALL_##arity(i_##name)
+#define INT_ALL(arity, name)   CALL_##arity(i_##name)
+#define INT_IB(arity, name)    CALL_##arity(i_##name)
+#define INT_I(arity, name)     CALL_##arity(i_##name)
 #define UM_OP(id, NAME, name, family, rule, in_min, in_max, out_count, dtypes, result, doc)
 #define UM_MAP(id, NAME, name, arity, dtypes, result, doc)                                         \
-    case id: return CASE_##dtypes(arity, name);
-
-static um_val map_float(um_kernel *k, um_op_id op, const um_val *x, double a)
-{
-    switch (op) {
-#define CASE_F(arity, name)   CALL_##arity(f_##name)
-#define CASE_FI(arity, name)  CALL_##arity(f_##name)
-#define CASE_FIB(arity, name) CALL_##arity(f_##name)
-#define CASE_ALL(arity, name) CALL_##arity(f_##name)
-#define CASE_IB(arity, name)  0
-#define CASE_I(arity, name)   0
-#include <umbel/op.def>
-    default: return 0;
-    }
-}
-
-#undef CASE_F
-#undef CASE_FI
-#undef CASE_FIB
-#undef CASE_ALL
-#undef CASE_IB
-#undef CASE_I
-
-#define UM_OP(id, NAME, name, family, rule, in_min, in_max, out_count, dtypes, result, doc)
-#define UM_MAP(id, NAME, name, arity, dtypes, result, doc)                                         \
-    case id: return CASE_##dtypes(arity, name);
-
-static um_val map_int(um_kernel *k, um_op_id op, const um_val *x, double a)
-{
-    switch (op) {
-#define CASE_F(arity, name)   0
-#define CASE_FI(arity, name)  CALL_##arity(i_##name)
-#define CASE_FIB(arity, name) CALL_##arity(i_##name)
-#define CASE_ALL(arity, name) CALL_##arity(i_##name)
-#define CASE_IB(arity, name)  CALL_##arity(i_##name)
-#define CASE_I(arity, name)   CALL_##arity(i_##name)
-#include <umbel/op.def>
-    default: return 0;
-    }
-}
+    case id: return is_float ? FLOAT_##dtypes(arity, name) : INT_##dtypes(arity, name);
 
 um_val um_kvalue_map(um_kernel *k, um_op_id op, const um_val *x, double a)
 {
-    return um_dtype_is_float(dtype_of(k, x[0])) ? map_float(k, op, x, a) : map_int(k, op, x, a);
+    bool is_float = um_dtype_is_float(dtype_of(k, x[0]));
+    switch (op) {
+#include <umbel/op.def>
+    default: return 0;
+    }
 }

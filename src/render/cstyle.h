@@ -61,6 +61,12 @@ typedef struct um_dialect {
     bool frag_places, async_copies;
 } um_dialect;
 
+/* What C and its kin say alike. */
+#define UM_FORMS_C                                                                                 \
+    .f32_suffix = "f", .u32_suffix = "u", .var_begin = "$t $m;", .value = "const $t $v = $e;",     \
+    .later = "$t $v = $e;", .assign = "$v = $e;", .element = "$m[$0]", .if_open = "if ($0) {",     \
+    .for_open = "for ($t $v = $0; $v < $1; $v += $2) {", .loop_open = "for (;;) {"
+
 static inline int64_t um_cstyle_buffers(const um_kernel *k)
 {
     int64_t count = 0;

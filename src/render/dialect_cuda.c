@@ -51,7 +51,7 @@ static const char head[] =
     "}\n";
 
 #define COMMON_DIALECT                                                                             \
-    .base = um_words_c,                                                                            \
+    .base = um_words_c, UM_FORMS_C,                                                                \
     .type = {[UM_F64] = "double",                                                                  \
              [UM_F32] = "float",                                                                   \
              [UM_I64] = "long long",                                                               \
@@ -66,21 +66,18 @@ static const char head[] =
     .vector = {[UM_F32] = "float$n",  [UM_I32] = "int$n",  [UM_U32] = "uint$n",                    \
                [UM_U16] = "ushort$n", [UM_U8] = "uchar$n", [UM_I8] = "char$n"},                    \
     .head = head, .infinite = "um_bits<float>($iu)", .infinite64 = "um_bits<double>($iull)",       \
-    .f32_suffix = "f", .u32_suffix = "u", .i64_suffix = "ll", .u64_suffix = "ull",                 \
-    .buffer_param = "$s$t *$m", .scalar_param = "$t $m", .scalar_words = "$m",                     \
-    .builtin_params = "", .shared_begin = "__shared__ __align__(16) $t $m[$n];",                   \
+    .i64_suffix = "ll", .u64_suffix = "ull", .buffer_param = "$s$t *$m", .scalar_param = "$t $m",  \
+    .scalar_words = "$m", .builtin_params = "",                                                    \
+    .shared_begin = "__shared__ __align__(16) $t $m[$n];",                                         \
     .function_open = "\nextern \"C\" __global__ void __launch_bounds__($n)\num_$v(",               \
-    .var_begin = "$t $m;", .array_begin = "__align__(16) $t $m[$n];",                              \
-    .value = "const $t $v = $e;", .later = "$t $v = $e;", .assign = "$v = $e;",                    \
-    .element = "$m[$0]", .load_wide = "*reinterpret_cast<const $V *>($m + $0)",                    \
+    .array_begin = "__align__(16) $t $m[$n];",                                                     \
+    .load_wide = "*reinterpret_cast<const $V *>($m + $0)",                                         \
     .store_wide = "*reinterpret_cast<$V *>($m + $0) = make_$V($e);",                               \
     .atomic = {[UM_K_ADD] = "atomicAdd(&$m, $1)",      [UM_K_MIN] = "atomicMin(&$m, $1)",          \
                [UM_K_MAX] = "atomicMax(&$m, $1)",      [UM_K_AND] = "atomicAnd(&$m, $1)",          \
                [UM_K_OR] = "atomicOr(&$m, $1)",        [UM_K_XOR] = "atomicXor(&$m, $1)",          \
                [UM_K_EXCHANGE] = "atomicExch(&$m, $1)"},                                           \
-    .atomic_cas = "const $t $v = atomicCAS(&$m, $1, $2);", .space = {"", "", "", ""},              \
-    .if_open = "if ($0) {", .for_open = "for ($t $v = $0; $v < $1; $v += $2) {",                   \
-    .loop_open = "for (;;) {"
+    .atomic_cas = "const $t $v = atomicCAS(&$m, $1, $2);", .space = {"", "", "", ""}
 
 const um_dialect um_dialect_cuda = {.name = "cuda",
                                     .ops = words_cuda,

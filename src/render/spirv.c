@@ -19,6 +19,15 @@ void um_spirv_put(um_text *section, uint32_t opcode, int32_t count, const uint32
     um_text_put(section, (const char *)words, (size_t)count * sizeof *words);
 }
 
+uint32_t um_spirv_new(um_spirv *s, uint32_t opcode, um_dtype dtype, int32_t count,
+                      const uint32_t *words)
+{
+    uint32_t id = um_spirv_id(s), all[8] = {um_spirv_type(s, dtype), id};
+    memcpy(all + 2, words, (size_t)count * sizeof *words);
+    um_spirv_put(&s->body, opcode, 2 + count, all);
+    return id;
+}
+
 /* `count` words, then a text, then `more_count` words. */
 static void put_named(um_text *section, uint32_t opcode, int32_t count, const uint32_t *words,
                       const char *name, int32_t more_count, const uint32_t *more)

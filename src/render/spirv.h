@@ -52,6 +52,13 @@ void um_spirv_put(um_text *section, uint32_t opcode, int32_t count, const uint32
     um_spirv_put((section), (opcode), (int32_t)(sizeof((uint32_t[]){__VA_ARGS__}) / 4),            \
                  (uint32_t[]){__VA_ARGS__})
 static inline uint32_t um_spirv_id(um_spirv *s) { return s->next_id++; }
+/* In the body, with a result of that type, whose id it gives: UM_SPIRV_NEW(s, opcode, dtype, word,
+ * ...) */
+uint32_t um_spirv_new(um_spirv *s, uint32_t opcode, um_dtype dtype, int32_t count,
+                      const uint32_t *words);
+#define UM_SPIRV_NEW(s, opcode, dtype, ...)                                                        \
+    um_spirv_new((s), (opcode), (dtype), (int32_t)(sizeof((uint32_t[]){__VA_ARGS__}) / 4),         \
+                 (uint32_t[]){__VA_ARGS__})
 uint32_t um_spirv_type(um_spirv *s, um_dtype dtype);
 uint32_t um_spirv_constant(um_spirv *s, um_dtype dtype, uint64_t bits);
 void um_spirv_capability(um_spirv *s, uint32_t capability);

@@ -7,6 +7,7 @@
 
 enum {
     EXT = 0x1000, /* of an opcode in the tables: one of the extended set's */
+    OP_EXT = 12,
     OP_COPY = 83,
     OP_LOGICAL_NOT_EQUAL = 165,
     OP_LOGICAL_NOT = 168,
@@ -18,51 +19,60 @@ enum {
 /* ---- opcodes by the class of the first operand ---------------------------------------------- */
 
 static const um_spirv_row rows[UM_KOP_LIMIT] = {
-    [UM_KOP_ADD] = {129, 128, 128, 0},  [UM_KOP_SUB] = {131, 130, 130, 0},
-    [UM_KOP_MUL] = {133, 132, 132, 0},  [UM_KOP_DIV] = {136, 135, 134, 0},
-    [UM_KOP_REM] = {0, 138, 137, 0},    [UM_KOP_NEG] = {127, 126, 126, 0},
-    [UM_KOP_AND] = {0, 199, 199, 167},  [UM_KOP_OR] = {0, 197, 197, 166},
-    [UM_KOP_XOR] = {0, 198, 198, 165},  [UM_KOP_NOT] = {0, 200, 200, 168},
-    [UM_KOP_EQ] = {180, 170, 170, 164}, [UM_KOP_NE] = {183, 171, 171, 165},
-    [UM_KOP_LT] = {184, 177, 176, 0},   [UM_KOP_LE] = {188, 179, 178, 0},
-    [UM_KOP_GT] = {186, 173, 172, 0},   [UM_KOP_GE] = {190, 175, 174, 0},
+    [UM_KOP_ADD] = {129, 128, 128, 0},    [UM_KOP_SUB] = {131, 130, 130, 0},
+    [UM_KOP_MUL] = {133, 132, 132, 0},    [UM_KOP_DIV] = {136, 135, 134, 0},
+    [UM_KOP_REM] = {0, 138, 137, 0},      [UM_KOP_NEG] = {127, 126, 126, 0},
+    [UM_KOP_AND] = {0, 199, 199, 167},    [UM_KOP_OR] = {0, 197, 197, 166},
+    [UM_KOP_XOR] = {0, 198, 198, 165},    [UM_KOP_NOT] = {0, 200, 200, 168},
+    [UM_KOP_EQ] = {180, 170, 170, 164},   [UM_KOP_NE] = {183, 171, 171, 165},
+    [UM_KOP_LT] = {184, 177, 176, 0},     [UM_KOP_LE] = {188, 179, 178, 0},
+    [UM_KOP_GT] = {186, 173, 172, 0},     [UM_KOP_GE] = {190, 175, 174, 0},
+    [UM_KOP_POPCOUNT] = {0, 205, 205, 0},
 };
 
-/* Of GLSL.std.450 and OpenCL.std; 0: none. */
+/* Of GLSL.std.450 and OpenCL.std; 0: none. F: of floats alone. */
+#define F(vulkan, kernel)                                                                          \
+    {                                                                                              \
+        {vulkan, 0, 0, 0}, { kernel, 0, 0, 0 }                                                     \
+    }
 static const struct {
     um_spirv_row vulkan, kernel;
 } ext_rows[UM_KOP_LIMIT] = {
+    [UM_KOP_ABS] = F(4, 23),
+    [UM_KOP_MUL_HIGH] = {{0, 0, 0, 0}, {0, 160, 203, 0}},
+    [UM_KOP_POPCOUNT] = {{0, 0, 0, 0}, {0, 166, 166, 0}},
+    [UM_KOP_CLZ] = {{0, 0, 0, 0}, {0, 151, 151, 0}},
     [UM_KOP_MIN] = {{37, 39, 38, 0}, {28, 158, 159, 0}},
     [UM_KOP_MAX] = {{40, 42, 41, 0}, {27, 156, 157, 0}},
-    [UM_KOP_FMA] = {{50, 0, 0, 0}, {26, 0, 0, 0}},
-    [UM_KOP_SQRT] = {{31, 0, 0, 0}, {61, 0, 0, 0}},
-    [UM_KOP_RSQRT] = {{32, 0, 0, 0}, {56, 0, 0, 0}},
-    [UM_KOP_FLOOR] = {{8, 0, 0, 0}, {25, 0, 0, 0}},
-    [UM_KOP_CEIL] = {{9, 0, 0, 0}, {12, 0, 0, 0}},
-    [UM_KOP_TRUNC] = {{3, 0, 0, 0}, {66, 0, 0, 0}},
-    [UM_KOP_ROUND] = {{2, 0, 0, 0}, {53, 0, 0, 0}},
-    [UM_KOP_EXP] = {{27, 0, 0, 0}, {19, 0, 0, 0}},
-    [UM_KOP_EXP2] = {{29, 0, 0, 0}, {20, 0, 0, 0}},
-    [UM_KOP_EXPM1] = {{0, 0, 0, 0}, {22, 0, 0, 0}},
-    [UM_KOP_LOG] = {{28, 0, 0, 0}, {37, 0, 0, 0}},
-    [UM_KOP_LOG2] = {{30, 0, 0, 0}, {38, 0, 0, 0}},
-    [UM_KOP_LOG10] = {{0, 0, 0, 0}, {39, 0, 0, 0}},
-    [UM_KOP_LOG1P] = {{0, 0, 0, 0}, {40, 0, 0, 0}},
-    [UM_KOP_SIN] = {{13, 0, 0, 0}, {57, 0, 0, 0}},
-    [UM_KOP_COS] = {{14, 0, 0, 0}, {14, 0, 0, 0}},
-    [UM_KOP_TAN] = {{15, 0, 0, 0}, {62, 0, 0, 0}},
-    [UM_KOP_ASIN] = {{16, 0, 0, 0}, {3, 0, 0, 0}},
-    [UM_KOP_ACOS] = {{17, 0, 0, 0}, {0, 0, 0, 0}},
-    [UM_KOP_ATAN] = {{18, 0, 0, 0}, {6, 0, 0, 0}},
-    [UM_KOP_SINH] = {{19, 0, 0, 0}, {59, 0, 0, 0}},
-    [UM_KOP_COSH] = {{20, 0, 0, 0}, {15, 0, 0, 0}},
-    [UM_KOP_TANH] = {{21, 0, 0, 0}, {63, 0, 0, 0}},
-    [UM_KOP_ASINH] = {{22, 0, 0, 0}, {4, 0, 0, 0}},
-    [UM_KOP_ACOSH] = {{23, 0, 0, 0}, {1, 0, 0, 0}},
-    [UM_KOP_ATANH] = {{24, 0, 0, 0}, {9, 0, 0, 0}},
-    [UM_KOP_ERF] = {{0, 0, 0, 0}, {18, 0, 0, 0}},
-    [UM_KOP_POW] = {{26, 0, 0, 0}, {48, 0, 0, 0}},
-    [UM_KOP_ATAN2] = {{25, 0, 0, 0}, {7, 0, 0, 0}},
+    [UM_KOP_FMA] = F(50, 26),
+    [UM_KOP_SQRT] = F(31, 61),
+    [UM_KOP_RSQRT] = F(32, 56),
+    [UM_KOP_FLOOR] = F(8, 25),
+    [UM_KOP_CEIL] = F(9, 12),
+    [UM_KOP_TRUNC] = F(3, 66),
+    [UM_KOP_ROUND] = F(2, 53),
+    [UM_KOP_EXP] = F(27, 19),
+    [UM_KOP_EXP2] = F(29, 20),
+    [UM_KOP_EXPM1] = F(0, 22),
+    [UM_KOP_LOG] = F(28, 37),
+    [UM_KOP_LOG2] = F(30, 38),
+    [UM_KOP_LOG10] = F(0, 39),
+    [UM_KOP_LOG1P] = F(0, 40),
+    [UM_KOP_SIN] = F(13, 57),
+    [UM_KOP_COS] = F(14, 14),
+    [UM_KOP_TAN] = F(15, 62),
+    [UM_KOP_ASIN] = F(16, 3),
+    [UM_KOP_ACOS] = F(17, 0),
+    [UM_KOP_ATAN] = F(18, 6),
+    [UM_KOP_SINH] = F(19, 59),
+    [UM_KOP_COSH] = F(20, 15),
+    [UM_KOP_TANH] = F(21, 63),
+    [UM_KOP_ASINH] = F(22, 4),
+    [UM_KOP_ACOSH] = F(23, 1),
+    [UM_KOP_ATANH] = F(24, 9),
+    [UM_KOP_ERF] = F(0, 18),
+    [UM_KOP_POW] = F(26, 48),
+    [UM_KOP_ATAN2] = F(25, 7),
 };
 
 uint32_t um_spirv_by_class(um_spirv_row row, um_dtype dtype)
@@ -90,33 +100,15 @@ static uint32_t type_of(um_spirv *s, um_val v)
     return um_spirv_type(s, um_val_type(s->k, v).dtype);
 }
 
-static uint32_t emit1(um_spirv *s, uint32_t opcode, um_dtype dtype, uint32_t a)
-{
-    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
-    UM_SPIRV(&s->body, opcode, type, id, a);
-    return id;
-}
-
-static uint32_t emit2(um_spirv *s, uint32_t opcode, um_dtype dtype, uint32_t a, uint32_t b)
-{
-    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
-    UM_SPIRV(&s->body, opcode, type, id, a, b);
-    return id;
-}
-
 static uint32_t select(um_spirv *s, um_dtype dtype, uint32_t condition, uint32_t a, uint32_t b)
 {
-    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
-    UM_SPIRV(&s->body, OP_SELECT, type, id, condition, a, b);
-    return id;
+    return UM_SPIRV_NEW(s, OP_SELECT, dtype, condition, a, b);
 }
 
 /* Lane `lane` of value v becomes what `id` is. */
 static void name_value(um_spirv *s, um_val v, int32_t lane, uint32_t id)
 {
-    um_dtype dtype = s->k->inst[v].type.dtype;
-    uint32_t type = um_spirv_type(s, dtype);
-    UM_SPIRV(&s->body, OP_COPY, type, s->value[v] + (uint32_t)lane, id);
+    UM_SPIRV(&s->body, OP_COPY, type_of(s, v), s->value[v] + (uint32_t)lane, id);
 }
 
 /* ---- what one opcode does not say
@@ -127,58 +119,40 @@ static uint32_t shift(um_spirv *s, um_kop op, um_dtype dtype, uint32_t a, uint32
 {
     uint32_t mask = um_spirv_constant(s, dtype, (uint64_t)um_dtype_bits(dtype) - 1);
     bool is_signed = um_dtype_get_kind(dtype) == UM_KIND_INT;
-    return emit2(s,
-                 op == UM_KOP_SHL ? 196
-                 : is_signed      ? 195
-                                  : 194,
-                 dtype, a, emit2(s, 199, dtype, b, mask));
+    return UM_SPIRV_NEW(s,
+                        op == UM_KOP_SHL ? 196
+                        : is_signed      ? 195
+                                         : 194,
+                        dtype, a, UM_SPIRV_NEW(s, 199, dtype, b, mask));
 }
 
+/* Of an integer. */
 static uint32_t absolute(um_spirv *s, um_dtype dtype, uint32_t a)
 {
-    enum { GLSL_FABS = 4, OPENCL_FABS = 23, SIGNED_LESS = 177, NEGATE = 126 };
-    if (um_dtype_get_kind(dtype) == UM_KIND_UINT) return emit1(s, OP_COPY, dtype, a);
-    if (um_dtype_get_kind(dtype) == UM_KIND_FLOAT) {
-        uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
-        UM_SPIRV(&s->body, 12, type, id, s->ext_set, s->is_kernel ? OPENCL_FABS : GLSL_FABS, a);
-        return id;
-    }
-    uint32_t below = emit2(s, SIGNED_LESS, UM_BOOL, a, um_spirv_constant(s, dtype, 0));
-    return select(s, dtype, below, emit1(s, NEGATE, dtype, a), a);
+    enum { SIGNED_LESS = 177, NEGATE = 126 };
+    if (um_dtype_get_kind(dtype) == UM_KIND_UINT) return UM_SPIRV_NEW(s, OP_COPY, dtype, a);
+    uint32_t zero = um_spirv_constant(s, dtype, 0);
+    uint32_t below = UM_SPIRV_NEW(s, SIGNED_LESS, UM_BOOL, a, zero);
+    return select(s, dtype, below, UM_SPIRV_NEW(s, NEGATE, dtype, a), a);
 }
 
+/* Vulkan's: the upper of two halves. */
 static uint32_t mul_high(um_spirv *s, um_dtype dtype, uint32_t a, uint32_t b)
 {
-    enum { OPENCL_S = 160, OPENCL_U = 203, UMUL_EXTENDED = 151, SMUL_EXTENDED = 152 };
+    enum { UMUL_EXTENDED = 151, SMUL_EXTENDED = 152 };
     bool is_signed = um_dtype_get_kind(dtype) == UM_KIND_INT;
-    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
-    if (s->is_kernel) {
-        UM_SPIRV(&s->body, 12, type, id, s->ext_set, is_signed ? OPENCL_S : OPENCL_U, a, b);
-        return id;
-    }
-    uint32_t pair = um_spirv_id(s), both = um_spirv_id(s);
+    uint32_t type = um_spirv_type(s, dtype), pair = um_spirv_id(s), both = um_spirv_id(s);
     UM_SPIRV(&s->globals, 30, pair, type, type);
     UM_SPIRV(&s->body, is_signed ? SMUL_EXTENDED : UMUL_EXTENDED, pair, both, a, b);
-    UM_SPIRV(&s->body, OP_EXTRACT, type, id, both, 1);
-    return id;
+    return UM_SPIRV_NEW(s, OP_EXTRACT, dtype, both, 1);
 }
 
-static uint32_t popcount(um_spirv *s, um_dtype dtype, uint32_t a)
-{
-    enum { BIT_COUNT = 205, OPENCL_POPCOUNT = 166 };
-    if (!s->is_kernel) return emit1(s, BIT_COUNT, dtype, a);
-    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
-    UM_SPIRV(&s->body, 12, type, id, s->ext_set, OPENCL_POPCOUNT, a);
-    return id;
-}
-
+/* Vulkan's: by the place of the highest bit, -1 of 0. */
 static uint32_t clz(um_spirv *s, um_dtype dtype, uint32_t a)
 {
-    enum { FIND_UMSB = 75, OPENCL_CLZ = 151, ISUB = 130 };
-    uint32_t id = um_spirv_id(s), type = um_spirv_type(s, dtype);
-    UM_SPIRV(&s->body, 12, type, id, s->ext_set, s->is_kernel ? OPENCL_CLZ : FIND_UMSB, a);
-    return s->is_kernel ? id
-                        : emit2(s, ISUB, dtype, um_spirv_constant(s, dtype, 31), id); /* -1 of 0 */
+    enum { FIND_UMSB = 75, ISUB = 130 };
+    uint32_t top = UM_SPIRV_NEW(s, OP_EXT, dtype, s->ext_set, FIND_UMSB, a);
+    return UM_SPIRV_NEW(s, ISUB, dtype, um_spirv_constant(s, dtype, 31), top);
 }
 
 static uint32_t convert(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
@@ -188,26 +162,26 @@ static uint32_t convert(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
     if (to == UM_F32) one = 0x3f800000;
     if (to == UM_F64) one = 0x3ff0000000000000;
     if (to == UM_F16) one = 0x3c00;
-    if (to == from) return emit1(s, OP_COPY, to, a);
+    if (to == from) return UM_SPIRV_NEW(s, OP_COPY, to, a);
     if (to == UM_BOOL)
-        return emit2(s, source == UM_KIND_FLOAT ? 183 : 171, UM_BOOL, a,
-                     um_spirv_constant(s, from, 0));
+        return UM_SPIRV_NEW(s, source == UM_KIND_FLOAT ? 183 : 171, UM_BOOL, a,
+                            um_spirv_constant(s, from, 0));
     if (from == UM_BOOL)
         return select(s, to, a, um_spirv_constant(s, to, one), um_spirv_constant(s, to, 0));
-    if (source == UM_KIND_FLOAT && kind == UM_KIND_FLOAT) return emit1(s, 115, to, a);
-    if (source == UM_KIND_FLOAT) return emit1(s, kind == UM_KIND_INT ? 110 : 109, to, a);
-    if (kind == UM_KIND_FLOAT) return emit1(s, source == UM_KIND_INT ? 111 : 112, to, a);
+    if (source == UM_KIND_FLOAT && kind == UM_KIND_FLOAT) return UM_SPIRV_NEW(s, 115, to, a);
+    if (source == UM_KIND_FLOAT) return UM_SPIRV_NEW(s, kind == UM_KIND_INT ? 110 : 109, to, a);
+    if (kind == UM_KIND_FLOAT) return UM_SPIRV_NEW(s, source == UM_KIND_INT ? 111 : 112, to, a);
     if (um_dtype_bits(from) == um_dtype_bits(to))
-        return emit1(s, s->is_kernel ? OP_COPY : OP_BITCAST, to, a);
+        return UM_SPIRV_NEW(s, s->is_kernel ? OP_COPY : OP_BITCAST, to, a);
     if (source == UM_KIND_INT || s->is_kernel || kind == UM_KIND_UINT)
-        return emit1(s, source == UM_KIND_INT ? 114 : OP_UCONVERT, to, a);
-    return emit1(s, OP_BITCAST, to, emit1(s, OP_UCONVERT, to + (UM_U8 - UM_I8), a));
+        return UM_SPIRV_NEW(s, source == UM_KIND_INT ? 114 : OP_UCONVERT, to, a);
+    return UM_SPIRV_NEW(s, OP_BITCAST, to, UM_SPIRV_NEW(s, OP_UCONVERT, to + (UM_U8 - UM_I8), a));
 }
 
 static uint32_t bitcast(um_spirv *s, um_dtype from, um_dtype to, uint32_t a)
 {
     bool same = um_spirv_type(s, from) == um_spirv_type(s, to);
-    return emit1(s, same ? OP_COPY : OP_BITCAST, to, a);
+    return UM_SPIRV_NEW(s, same ? OP_COPY : OP_BITCAST, to, a);
 }
 
 /* ---- values by opcode
@@ -227,7 +201,10 @@ static uint32_t from_table(um_spirv *s, um_val v, um_dtype operands, um_dtype re
     if (!s->is_kernel && operands == UM_F64 && um_kop_is_math(inst->op)) number = 0; /* of f32 */
     uint32_t id = um_spirv_id(s),
              words[7] = {um_spirv_type(s, result), id, s->ext_set, number & (EXT - 1)};
-    if (opcode) {
+    if (number) {
+        memcpy(words + 4, a, arity * sizeof *a);
+        um_spirv_put(&s->body, OP_EXT, 4 + (int32_t)arity, words);
+    } else if (opcode) {
         memcpy(words + 2, a, arity * sizeof *a);
         if (opcode == OP_LOGICAL_NOT && s->is_kernel) { /* IGC 1.0.12504 dies of some of them */
             opcode = OP_LOGICAL_NOT_EQUAL;
@@ -237,9 +214,6 @@ static uint32_t from_table(um_spirv *s, um_val v, um_dtype operands, um_dtype re
         if (!s->is_kernel && opcode >= 127 && opcode <= 136 &&
             um_dtype_get_kind(operands) == UM_KIND_FLOAT)
             UM_SPIRV(&s->decorations, OP_DECORATE, id, NO_CONTRACTION);
-    } else if (number) {
-        memcpy(words + 4, a, arity * sizeof *a);
-        um_spirv_put(&s->body, 12, 4 + (int32_t)arity, words);
     } else {
         char what[64];
         snprintf(what, sizeof what, "%s of %s", um_kop_rows[inst->op].name,
@@ -262,17 +236,23 @@ static uint32_t lane_value(um_spirv *s, um_val v, const uint32_t *a)
     case UM_KOP_SUBGROUP_SIZE:
     case UM_KOP_SUBGROUP_ID:
     case UM_KOP_SUBGROUP_LANE: return um_spirv_builtin(s, inst->op, (uint32_t)inst->imm);
-    case UM_KOP_ABS: return absolute(s, result, a[0]);
-    case UM_KOP_MUL_HIGH: return mul_high(s, result, a[0], a[1]);
+    case UM_KOP_ABS:
+        if (um_dtype_is_float(result)) break;
+        return absolute(s, result, a[0]);
+    case UM_KOP_MUL_HIGH:
+        if (s->is_kernel) break;
+        return mul_high(s, result, a[0], a[1]);
+    case UM_KOP_CLZ:
+        if (s->is_kernel) break;
+        return clz(s, result, a[0]);
     case UM_KOP_SHL:
     case UM_KOP_SHR: return shift(s, inst->op, result, a[0], a[1]);
-    case UM_KOP_POPCOUNT: return popcount(s, result, a[0]);
-    case UM_KOP_CLZ: return clz(s, result, a[0]);
     case UM_KOP_SELECT: return select(s, result, a[0], a[1], a[2]);
     case UM_KOP_CONVERT: return convert(s, first, result, a[0]);
     case UM_KOP_SPLAT: return a[0];
-    default: return from_table(s, v, first, result, a);
+    default: break;
     }
+    return from_table(s, v, first, result, a);
 }
 
 static void walk_value(um_spirv *s, um_val v)
@@ -303,12 +283,12 @@ uint32_t um_spirv_element(um_spirv *s, int64_t m, uint32_t index)
 {
     bool is_buffer = s->k->mem[m].space == UM_SPACE_BUFFER;
     if (is_buffer && s->is_kernel) {
-        uint32_t wide = emit1(s, OP_UCONVERT, UM_U64, index), id = um_spirv_id(s);
+        uint32_t wide = UM_SPIRV_NEW(s, OP_UCONVERT, UM_U64, index), id = um_spirv_id(s);
         UM_SPIRV(&s->body, OP_PTR_ACCESS_CHAIN, s->pointer[m], id, s->memory[m], wide);
         return id;
     }
     if (is_buffer) {
-        if (s->base[m]) index = emit2(s, OP_IADD, UM_U32, index, s->base[m]);
+        if (s->base[m]) index = UM_SPIRV_NEW(s, OP_IADD, UM_U32, index, s->base[m]);
         uint32_t id = um_spirv_id(s), zero = um_spirv_constant(s, UM_U32, 0);
         UM_SPIRV(&s->body, OP_ACCESS_CHAIN, s->pointer[m], id, s->memory[m], zero, index);
         return id;
@@ -323,7 +303,8 @@ static uint32_t element(um_spirv *s, const um_kinst *inst, int32_t lane)
 {
     uint32_t index = um_spirv_operand(s, inst->arg[0], 0);
     if (lane > 0)
-        index = emit2(s, OP_IADD, UM_U32, index, um_spirv_constant(s, UM_U32, (uint64_t)lane));
+        index =
+            UM_SPIRV_NEW(s, OP_IADD, UM_U32, index, um_spirv_constant(s, UM_U32, (uint64_t)lane));
     return um_spirv_element(s, memory_of(inst), index);
 }
 
@@ -484,8 +465,8 @@ static void begin_loop(um_spirv *s, um_val v)
     open_block(s, test);
     if (counts) {
         bool is_signed = inst->type.dtype == UM_I32;
-        uint32_t goes_on = emit2(s, is_signed ? 177 : 176, UM_BOOL, flow->counter,
-                                 um_spirv_operand(s, inst->arg[1], 0));
+        uint32_t goes_on = UM_SPIRV_NEW(s, is_signed ? 177 : 176, UM_BOOL, flow->counter,
+                                        um_spirv_operand(s, inst->arg[1], 0));
         UM_SPIRV(&s->body, OP_BRANCH_CONDITIONAL, goes_on, body, flow->merge);
     } else {
         UM_SPIRV(&s->body, OP_BRANCH, body);

@@ -121,7 +121,7 @@ static um_status collect(const um_op *op)
     um_status status = UM_OK;
     for (int32_t device = 0; device < SHIM_DEVICES && status == UM_OK; device++) {
         um_kplan plan;
-        status = um_kplan_make_for(op, unit_of(device), 0, &plan);
+        status = um_kplan_make(op, unit_of(device), 0, &plan);
         if (status == UM_OK) status = collect_plan(device, &plan);
         um_kplan_release(&plan);
     }
@@ -141,7 +141,7 @@ static bool shim_supports(um_backend_device *device, const um_op *op, char *why,
     um_kplan plan;
     bool good = um_kplan_supports(op, why, why_size);
     if (!good || !writes(op) || rows[device->number].target != UM_TARGET_METAL) return good;
-    um_status status = um_kplan_make_for(op, unit_of(device->number), 0, &plan);
+    um_status status = um_kplan_make(op, unit_of(device->number), 0, &plan);
     good = status == UM_OK && !has_f64(&plan);
     if (!good)
         snprintf(why, why_size, "%s",
@@ -290,7 +290,7 @@ static um_status shim_enqueue(um_backend_stream *stream, const um_op *op)
 {
     um_kplan plan;
     UM_TRY(state(stream));
-    um_status status = um_kplan_make_for(op, unit_of(stream->device), 0, &plan);
+    um_status status = um_kplan_make(op, unit_of(stream->device), 0, &plan);
     if (status == UM_OK) {
         um_error before = *um_last_error();
         bool collects = shim_collects;
