@@ -1,11 +1,10 @@
 /* device/tune.c: forms by timing, and the file that keeps them: a line each, "FORM CLASS", behind
  * three that say whose they are: the library, the device, its driver. */
 #include "device/tune.h"
-#include "base/os.h"
+#include "device/disk.h"
 #include "op/table.h"
 
 #include <stdio.h>
-#include <umbel/select.h>
 
 enum { CLASS = 256, PATH = 1024, PART_FIRST = 1 << 14, PART_GROWS = 4 };
 
@@ -76,14 +75,10 @@ static um_status learn(um_tune *t, const known *k)
 static void set_path(um_tune *t, um_device_kind kind, const char *device)
 {
     char name[CLASS], dir[PATH - CLASS];
-    snprintf(name, sizeof name, "%s-%.150s", um_device_kind_name(kind), device);
+    um_disk_device(kind, device, false, name, sizeof name);
     snprintf(t->head, sizeof t->head, "umbel tune %d.%d.%d\n%s\n", UM_VERSION_MAJOR,
              UM_VERSION_MINOR, UM_VERSION_PATCH, name);
-    for (char *c = name; *c; c++) {
-        bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-                     (*c >= '0' && *c <= '9') || *c == '-' || *c == '.';
-        if (!plain) *c = '_';
-    }
+    um_disk_device(kind, device, true, name, sizeof name);
     if (um_env_cache_dir(dir, sizeof dir)) snprintf(t->path, PATH, "%s/tune-%.200s", dir, name);
 }
 

@@ -10,7 +10,7 @@ typedef void (*cl_notify)(const char *, const void *, size_t, void *);
 typedef void (*cl_build_notify)(cl_any, void *);
 
 typedef struct um_cl_calls {
-#define UM_CL(result, name, parameters) result(*name) parameters;
+#define UM_CL(result, name, parameters, arguments, effect) result(*name) parameters;
 #include "backend/opencl/cl.def"
 #undef UM_CL
 } um_cl_calls;
@@ -21,7 +21,7 @@ typedef struct um_cl_device {
     cl_any id;
     uint64_t type;
 } um_cl_device;
-enum { UM_CL_TYPE_CPU = 1 << 1 };
+enum { UM_CL_TYPE_CPU = 1 << 1, UM_CL_TYPE_GPU = 1 << 2 };
 
 /* The usable devices of all platforms; the same list for the whole process. With none, why says
  * what is missing. */
@@ -36,6 +36,7 @@ bool um_cl_has(cl_any device, const char *extension);
 um_status um_cl_fail(const char *call, int32_t code);
 
 enum {
+    UM_CL_DEVICE_TYPE = 0x1000,
     UM_CL_DEVICE_COMPUTE_UNITS = 0x1002,
     UM_CL_DEVICE_GROUP_SIZE = 0x1004,
     UM_CL_DEVICE_ITEM_SIZES = 0x1005,
@@ -54,6 +55,8 @@ enum {
     UM_CL_DEVICE_UNIFIED_MEMORY = 0x1035,
     UM_CL_EVENT_STATUS = 0x11d3, /* 0: complete; below: failed */
     UM_CL_BUILD_LOG = 0x1183,
+    UM_CL_BINARY_SIZES = 0x1165,
+    UM_CL_BINARIES = 0x1166,
     UM_CL_CORRECTLY_ROUNDED_DIVIDE = 1 << 7 /* of the float config */
 };
 

@@ -1,82 +1,10 @@
-/* backend/opencl/launch.c: an op as launches of the kernel library's plans, whose kernels are
- * rendered and compiled when they are met for the first time. */
+/* backend/opencl/launch.c: an op as launches of the kernel library's plans. */
 #include "backend/opencl/stream.h"
-#include "render/render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the driver makes of a kernel. */
-typedef struct program {
-    cl_any program, kernel;
-    uint8_t element_bytes[UM_K_MAX_BUFFERS];
-} program;
-
-/* ---- programs ------------------------------------------------------------------------------- */
-
-void um_cl_program_destroy(void *ctx, void *object)
-{
-    program *p = object;
-    (void)ctx;
-    if (p->kernel) um_cl.clReleaseKernel(p->kernel);
-    if (p->program) um_cl.clReleaseProgram(p->program);
-    um_mem_free(p);
-}
-
-/* What the compiler says, in one line. */
-static um_status build_failed(const um_backend_device *device, const program *p, const char *name,
-                              int32_t code)
-{
-    char log[300] = "";
-    um_cl.clGetProgramBuildInfo(p->program, device->id, UM_CL_BUILD_LOG, sizeof log - 1, log, NULL);
-    for (char *at = log; *at; at++)
-        if (*at == '\n') *at = ' ';
-    return um_backend_fail(UM_DEVICE_ERROR, "opencl", NULL, code,
-                           "opencl: the driver does not compile kernel %s: %s", name, log);
-}
-
-static um_status build(const um_backend_device *device, const um_kernel *kernel,
-                       const um_text *text, program *p)
-{
-    int32_t code = 0;
-    const char *source = text->data;
-    size_t size = (size_t)text->size;
-    char entry[64];
-    snprintf(entry, sizeof entry, "um_%s", kernel->name);
-    p->program = um_cl.clCreateProgramWithSource(device->context, 1, &source, &size, &code);
-    if (!p->program) return um_cl_fail("clCreateProgramWithSource", code);
-    code = um_cl.clBuildProgram(p->program, 1, &device->id, device->build, NULL, NULL);
-    if (code != 0) return build_failed(device, p, kernel->name, code);
-    p->kernel = um_cl.clCreateKernel(p->program, entry, &code);
-    return p->kernel ? UM_OK : um_cl_fail("clCreateKernel", code);
-}
-
-um_status um_cl_program_compile(void *ctx, const um_kernel *kernel, void **object)
-{
-    const um_backend_device *device = ctx;
-    um_klacks lacks = um_text_lacks(UM_TARGET_OPENCL, device->types, 0);
-    um_kernel *lowered = NULL;
-    um_text text = {0};
-    program *p = um_mem_zalloc(sizeof *p);
-    if (!p) return UM_FAIL(UM_OUT_OF_MEMORY, "opencl: no memory for a kernel");
-    um_status status = um_kernel_lower(kernel, &lacks, &lowered);
-    if (status == UM_OK) status = um_render_text(lowered, UM_TARGET_OPENCL, &text);
-    if (status == UM_OK) status = build(device, lowered, &text, p);
-    for (int32_t m = 0, b = 0; status == UM_OK && m < lowered->mem_count; m++)
-        if (lowered->mem[m].space == UM_SPACE_BUFFER)
-            p->element_bytes[b++] = (uint8_t)(um_ktype_bits(lowered->mem[m].type) / 8);
-    um_text_release(&text);
-    um_kernel_release(lowered);
-    if (status == UM_OK)
-        *object = p;
-    else
-        um_cl_program_destroy(ctx, p);
-    return status;
-}
-
-/* ---- launches ------------------------------------------------------------------------------- */
-
-static int32_t set_buffer(um_backend_stream *stream, const program *p, int32_t number,
+static int32_t set_buffer(um_backend_stream *stream, const um_cl_program *p, int32_t number,
                           const um_kbinding *b)
 {
     uint64_t offset = b->begin;
@@ -100,7 +28,7 @@ static um_status launch(um_backend_stream *stream, um_klaunch *l)
         global[i] = local[i] * l->group_count[i];
     }
     UM_TRY(um_kcache_compiled(l, &object));
-    const program *p = object;
+    const um_cl_program *p = object;
     for (int32_t i = 0; i < l->buffer_count && code == 0; i++)
         code = set_buffer(stream, p, i, &l->buffer[i]);
     for (int32_t i = 0; i < l->scalar_count && code == 0; i++)

@@ -53,8 +53,8 @@ static void add_devices(cl_any platform)
         if (!um_cl_number(id[i], UM_CL_DEVICE_AVAILABLE)) continue;
         if (!um_cl_number(id[i], UM_CL_DEVICE_COMPILER)) continue;
         if (!um_cl_number(id[i], UM_CL_DEVICE_LITTLE_ENDIAN)) continue;
-        enum { TYPE = 0x1000 };
-        found.device[found.count++] = (um_cl_device){id[i], um_cl_number(id[i], TYPE)};
+        uint64_t type = um_cl_number(id[i], UM_CL_DEVICE_TYPE);
+        found.device[found.count++] = (um_cl_device){id[i], type};
     }
 }
 
@@ -67,7 +67,7 @@ static bool load(void)
         if (um_os_library_open(names[i], &library) != UM_OK) library = NULL;
     snprintf(found.why, sizeof found.why, "no OpenCL loader (libOpenCL.so.1)");
     if (!library) return false;
-#define UM_CL(result, name, parameters)                                                            \
+#define UM_CL(result, name, parameters, arguments, effect)                                         \
     um_os_fn fn_##name = um_os_library_find(library, #name);                                       \
     memcpy(&um_cl.name, &fn_##name, sizeof fn_##name);                                             \
     if (!fn_##name) {                                                                              \

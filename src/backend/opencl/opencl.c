@@ -44,13 +44,26 @@ static int32_t choose(void *ctx, const um_op *op, int32_t form_count)
     return um_tune_choose(device->tune, op, form_count);
 }
 
+/* What is on disk is good for one driver and one set of options. */
+static um_status open_disk(um_backend_device *device, const char *name, const char *driver)
+{
+    char version[128], all[300];
+    um_cl_text(device->id, UM_CL_DEVICE_VERSION, version, sizeof version);
+    snprintf(all, sizeof all, "%s, %s, %s", driver, version, device->build);
+    return um_disk_create(
+        &(um_disk_desc){.what = "programs", .kind = UM_DEVICE_OPENCL, .name = name, .driver = all},
+        &device->programs);
+}
+
 /* A driver that computes on the CPU is for trying things out: there forms are timed only if
- * UMBEL_TUNE says so. */
+ * UMBEL_TUNE says so, and programs not kept (PoCL compiles them once more to give them to us, and
+ * has a cache of its own). */
 static um_status open_kernels(um_backend_device *device, bool is_cpu)
 {
     char name[sizeof((um_caps *)0)->name], driver[64];
     um_cl_text(device->id, UM_CL_DEVICE_NAME, name, sizeof name);
     um_cl_text(device->id, UM_CL_DEVICE_DRIVER, driver, sizeof driver);
+    if (!is_cpu) UM_TRY(open_disk(device, name, driver));
     device->timed = (um_tune_device){&um_backend_opencl, device, um_cl_enqueue_form};
     UM_TRY(um_tune_create(&(um_tune_desc){.kind = UM_DEVICE_OPENCL,
                                           .name = name,
@@ -84,6 +97,7 @@ static void opencl_close(um_backend_device *device)
 {
     um_kcache_release(device->kernels);
     um_tune_release(device->tune);
+    um_disk_release(device->programs);
     if (device->context) um_cl.clReleaseContext(device->context);
     um_mutex_destroy(&device->mutex);
     um_mem_free(device->buffer);

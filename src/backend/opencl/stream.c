@@ -67,7 +67,10 @@ static void settle(um_backend_stream *stream)
         if (item->event)
             code = um_cl.clGetEventInfo(item->event, UM_CL_EVENT_STATUS, sizeof event_status,
                                         &event_status, NULL);
-        if (code != 0) event_status = code;
+        if (code != 0) {
+            event_status = code;
+            um_cl.clWaitForEvents(1, &item->event); /* memory may be in the driver's hands */
+        }
         if (event_status > 0) return;
         look_at(stream, item, event_status);
         if (item->ticket) stream->done = item->ticket;
@@ -127,8 +130,12 @@ um_status um_cl_stream_create(um_backend_device *device, um_backend_stream **out
 
 void um_cl_stream_destroy(um_backend_stream *stream)
 {
-    um_cl.clFinish(stream->queue);
-    for (int64_t i = stream->first; i < stream->count; i++) let_go(&stream->item[i]);
+    bool finished = um_cl.clFinish(stream->queue) == 0;
+    for (int64_t i = stream->first; i < stream->count; i++) {
+        /* else memory may go under the driver's hands */
+        if (!finished) um_cl.clWaitForEvents(1, &stream->item[i].event);
+        let_go(&stream->item[i]);
+    }
     if (stream->scratch) um_cl.clReleaseMemObject(stream->scratch);
     um_cl.clReleaseCommandQueue(stream->queue);
     um_mem_free(stream->item);
@@ -159,16 +166,24 @@ um_status um_cl_record(um_backend_stream *stream, uint64_t *ticket)
     return status;
 }
 
-/* The first marker that the ticket is behind, held for the caller; NULL: it is done. */
-static cl_any marker_of(um_backend_stream *stream, uint64_t ticket)
+static um_status retain(cl_any event)
 {
+    int32_t code = um_cl.clRetainEvent(event);
+    return code == 0 ? UM_OK : um_cl_fail("clRetainEvent", code);
+}
+
+/* The first marker that the ticket is behind, held for the caller; NULL: it is done. */
+static um_status find_marker(um_backend_stream *stream, uint64_t ticket, cl_any *out)
+{
+    *out = NULL;
     for (int64_t i = stream->first; i < stream->count; i++) {
         const um_cl_item *item = &stream->item[i];
         if (item->ticket < ticket || item->ticket == 0) continue;
-        um_cl.clRetainEvent(item->event);
-        return item->event;
+        UM_TRY(retain(item->event));
+        *out = item->event;
+        return UM_OK;
     }
-    return NULL;
+    return UM_OK;
 }
 
 /* What the work up to there may still find out becomes the stream's business too. */
@@ -178,8 +193,8 @@ static um_status share_faults(um_backend_stream *stream, um_backend_stream *othe
         um_cl_item item = {.event = other->item[i].event, .fault = other->item[i].fault};
         if (item.fault) {
             UM_TRY(reserve(stream));
+            UM_TRY(retain(item.event));
             item.fault->refs++;
-            um_cl.clRetainEvent(item.event);
             note(stream, item);
         }
         if (other->item[i].ticket >= ticket) break;
@@ -194,7 +209,8 @@ um_status um_cl_wait(um_backend_stream *stream, um_backend_stream *other, uint64
     um_status status = state(stream);
     settle(other);
     if (status == UM_OK && other->error.code != UM_OK) become(stream, &other->error);
-    if (status == UM_OK && stream->error.code == UM_OK) marker = marker_of(other, ticket);
+    if (status == UM_OK && stream->error.code == UM_OK)
+        status = find_marker(other, ticket, &marker);
     if (marker) status = share_faults(stream, other, ticket);
     if (marker && status == UM_OK) {
         int32_t code = um_cl.clEnqueueBarrierWithWaitList(stream->queue, 1, &marker, NULL);
@@ -222,9 +238,11 @@ um_status um_cl_query(um_backend_stream *stream, uint64_t ticket)
 um_status um_cl_synchronize(um_backend_stream *stream, uint64_t ticket)
 {
     int32_t code = 0;
+    cl_any marker = NULL;
     um_mutex_lock(&stream->device->mutex);
-    cl_any marker = ticket == UINT64_MAX ? NULL : marker_of(stream, ticket);
+    um_status status = ticket == UINT64_MAX ? UM_OK : find_marker(stream, ticket, &marker);
     um_mutex_unlock(&stream->device->mutex);
+    UM_TRY(status);
     if (marker) {
         code = um_cl.clWaitForEvents(1, &marker);
         um_cl.clReleaseEvent(marker);
@@ -233,7 +251,7 @@ um_status um_cl_synchronize(um_backend_stream *stream, uint64_t ticket)
     }
     um_mutex_lock(&stream->device->mutex);
     settle(stream);
-    um_status status = state(stream);
+    status = state(stream);
     um_mutex_unlock(&stream->device->mutex);
     if (status != UM_OK || code == 0) return status;
     return um_cl_fail(ticket == UINT64_MAX ? "clFinish" : "clWaitForEvents", code);

@@ -3,12 +3,14 @@
  *   loader.c   the library and its devices
  *   memory.c   buffers, and the addresses that stand for them
  *   stream.c   queues, tickets, waiting, failures that come later
- *   launch.c   kernels: compiling them once, giving them arguments
+ *   program.c  kernels, compiled once
+ *   launch.c   ops as launches of them
  *   opencl.c   devices and the table of entries */
 #ifndef UM_BACKEND_OPENCL_STREAM_H
 #define UM_BACKEND_OPENCL_STREAM_H
 
 #include "backend/opencl/cl.h"
+#include "device/disk.h"
 #include "device/planner.h"
 #include "device/tune.h"
 
@@ -27,6 +29,7 @@ struct um_backend_device {
     const char *build; /* options */
     um_klimits limits;
     um_kcache *kernels;
+    um_disk *programs; /* compiled by earlier processes; NULL: none are kept */
     um_tune *tune;
     um_tune_device timed;
     um_mutex mutex;       /* of what follows, and of its streams */
@@ -34,6 +37,12 @@ struct um_backend_device {
     int64_t buffer_count, buffer_capacity;
     um_ptr next_base;
 };
+
+/* What the driver makes of a kernel. */
+typedef struct um_cl_program {
+    cl_any program, kernel;
+    uint8_t element_bytes[UM_K_MAX_BUFFERS];
+} um_cl_program;
 
 /* What an op finds out while it runs. Held by each stream whose later work depends on it. */
 typedef struct um_cl_fault {
@@ -96,6 +105,9 @@ void um_cl_note(um_backend_stream *stream, um_cl_item item);
 
 um_status um_cl_enqueue(um_backend_stream *stream, const um_op *op);
 um_status um_cl_enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form);
+
+/* ---- program.c ------------------------------------------------------------------------------ */
+
 /* A um_kcache_desc's. */
 um_status um_cl_program_compile(void *ctx, const um_kernel *kernel, void **object);
 void um_cl_program_destroy(void *ctx, void *object);
