@@ -1,8 +1,9 @@
 /* kernel/product.c: sums of products, for whoever says what the factors are: matmul.c, conv.c.
- * out[batch,row,column] = sum over depth of a[batch,row,depth] b[batch,column,depth]. Two forms: a
- * work-group makes a tile of the output, from parts of a and b in shared memory; or some of its
- * invocations make one element, each a part of the depth. Where tiles are few and deep, work-groups
- * share the depth of one, too, and a second launch adds up what they made.
+ * out[batch,row,column] = sum over depth of a[batch,row,depth] b[batch,column,depth]. A work-group
+ * makes a tile of the output, from parts of a and b in shared memory; or some of its invocations
+ * make one element, each a part of the depth; or, on processors, which have no such memory, an
+ * invocation makes a tile by itself. Where tiles are few and deep, work-groups share the depth of
+ * one, too, and a second launch adds up what they made.
  *
  * Floats are added plainly for at most TILE_DEPTH numbers, and then with what each addition loses
  * kept in a second number: the error does not grow with the depth. */
@@ -19,7 +20,9 @@ enum {
     FEW = 8,        /* rows or columns, for which most of a tile would be made for nothing */
     TILES_FEW = 64, /* below, the depth is split, so that there are about TILES_WANTED */
     TILES_WANTED = 256,
-    SPLIT_DEPTH = 256 /* at least that deep */
+    SPLIT_DEPTH = 256, /* at least that deep */
+    DIRECT = 8,        /* rows and columns that an invocation makes by itself, */
+    DIRECT_GROUP = 16  /* of so many */
 };
 #define PARTIAL_MAX ((int64_t)1 << 24) /* numbers in scratch memory */
 
@@ -183,6 +186,13 @@ static um_val four_of(const um_product *s, bool of_b, um_val depth, um_val numbe
     return um_k_load_lanes(k, s->shared[of_b], at, LANES);
 }
 
+static void multiply_add(const um_product *s, um_mem part, um_val x, um_val y)
+{
+    um_kernel *k = s->k;
+    um_val sum = um_k_get(k, part);
+    um_k_set(k, part, is_float(s) ? um_k_fma(k, x, y, sum) : um_k_add(k, sum, um_k_mul(k, x, y)));
+}
+
 /* This invocation's elements, over the depth that is in shared memory. */
 static void multiply_parts(const um_product *s, um_val across, um_val down, const um_mem *part)
 {
@@ -192,9 +202,7 @@ static void multiply_parts(const um_product *s, um_val across, um_val down, cons
     um_val b = four_of(s, true, d, across, 0);
     for (uint32_t i = 0; i < s->block; i++) {
         if (i % LANES == 0) a = four_of(s, false, d, down, i / LANES);
-        um_val x = um_k_splat(k, LANES, um_k_extract(k, a, i % LANES)), sum = um_k_get(k, part[i]);
-        um_k_set(k, part[i],
-                 is_float(s) ? um_k_fma(k, x, b, sum) : um_k_add(k, sum, um_k_mul(k, x, b)));
+        multiply_add(s, part[i], um_k_splat(k, LANES, um_k_extract(k, a, i % LANES)), b);
     }
     um_k_end(k);
 }
@@ -342,6 +350,89 @@ static void add_partial_sums(const um_product *s)
     um_k_end(k);
 }
 
+/* ---- a tile an invocation ------------------------------------------------------------------- */
+
+/* Four columns of b from `column` on. What is not there may be any of the numbers: nobody will see
+ * what becomes of it. */
+static um_val direct_four(const um_product *s, um_val column, um_val depth)
+{
+    um_kernel *k = s->k;
+    const um_kproduct *p = s->p;
+    um_val item[LANES], yes = um_k_bool(k, true);
+    if (!p->b_deep && p->b_lanes == LANES) {
+        um_val last = um_k_sub(k, s->columns, um_k_u32(k, LANES));
+        um_val x = p->b(p->ctx, k, um_k_min(k, column, last), depth, yes, LANES);
+        return um_kvalue_as(k, p->compute, x);
+    }
+    um_val last = um_k_sub(k, s->columns, s->one);
+    for (uint32_t j = 0; j < LANES; j++) {
+        um_val at = um_k_min(k, um_k_add(k, column, um_k_u32(k, j)), last);
+        item[j] = um_kvalue_as(k, p->compute, p->b(p->ctx, k, at, depth, yes, 1));
+    }
+    return um_k_vector(k, LANES, item);
+}
+
+static void direct_sum(const um_product *s, um_val row, um_val column, um_ksum *totals)
+{
+    um_kernel *k = s->k;
+    const um_kproduct *p = s->p;
+    um_mem part[2 * DIRECT];
+    um_val b[2], last = um_k_sub(k, s->rows, s->one), yes = um_k_bool(k, true);
+    for (uint32_t i = 0; i < 2 * DIRECT; i++) {
+        totals[i] = um_ksum_new(k, zero_of(s, LANES), "sum%u", i);
+        part[i] = um_kvar(k, zero_of(s, LANES), "part%u", i);
+    }
+    um_val step = um_k_u32(k, tile_depth(s)), at = um_k_for(k, s->zero, s->depth, step);
+    um_val end = um_k_min(k, um_k_add(k, at, step), s->depth);
+    for (uint32_t i = 0; i < 2 * DIRECT; i++) um_k_set(k, part[i], zero_of(s, LANES));
+    um_val d = um_k_for(k, at, end, s->one);
+    for (uint32_t j = 0; j < 2; j++)
+        b[j] = direct_four(s, um_k_add(k, column, um_k_u32(k, j * LANES)), d);
+    for (uint32_t i = 0; i < DIRECT; i++) {
+        um_val r = um_k_min(k, um_k_add(k, row, um_k_u32(k, i)), last);
+        um_val a = um_kvalue_as(k, p->compute, p->a(p->ctx, k, r, d, yes, 1));
+        for (uint32_t j = 0; j < 2; j++)
+            multiply_add(s, part[2 * i + j], um_k_splat(k, LANES, a), b[j]);
+    }
+    um_k_end(k);
+    for (uint32_t i = 0; i < 2 * DIRECT; i++) um_ksum_add(k, totals[i], um_k_get(k, part[i]));
+    um_k_end(k);
+}
+
+static void make_direct(um_product *s)
+{
+    um_kernel *k = s->k;
+    const um_kproduct *p = s->p;
+    int64_t down = um_ceil_div(p->rows, DIRECT), across = um_ceil_div(p->columns, DIRECT);
+    int64_t tiles = p->batches * down * across;
+    um_ksum totals[2 * DIRECT];
+    um_val count = um_klaunch_scalar(s->launch, tiles, "tiles");
+    um_val tiles_down = um_klaunch_scalar(s->launch, down, "tiles_down");
+    um_val tiles_across = um_klaunch_scalar(s->launch, across, "tiles_across");
+    um_val size = um_k_u32(k, DIRECT);
+    um_klaunch_groups(s->launch, um_ceil_div(tiles, DIRECT_GROUP));
+    um_val number = um_k_mul(k, um_klaunch_group_number(k), um_k_u32(k, DIRECT_GROUP));
+    number = um_k_add(k, number, um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0));
+    um_k_if(k, um_k_lt(k, number, count));
+    um_val column = um_k_mul(k, um_k_rem(k, number, tiles_across), size);
+    um_val rest = um_k_div(k, number, tiles_across);
+    um_val row = um_k_mul(k, um_k_rem(k, rest, tiles_down), size);
+    p->begin(p->ctx, k, um_k_div(k, rest, tiles_down));
+    direct_sum(s, row, column, totals);
+    um_mem made = um_k_private(k, "made", p->compute, DIRECT * DIRECT);
+    for (uint32_t i = 0; i < 2 * DIRECT; i++) {
+        um_val sums = um_ksum_get(k, totals[i]);
+        for (uint32_t j = 0; j < LANES; j++)
+            um_k_store(k, made, um_k_u32(k, i * LANES + j), um_k_extract(k, sums, j));
+    }
+    um_val e = um_k_for(k, s->zero, um_k_u32(k, DIRECT * DIRECT), s->one);
+    row = um_k_add(k, row, um_k_div(k, e, size));
+    column = um_k_add(k, column, um_k_rem(k, e, size));
+    um_product_finish(s, row, column, um_k_load(k, made, e), 0, 0);
+    um_k_end(k);
+    um_k_end(k);
+}
+
 /* ---- element by element --------------------------------------------------------------------- */
 
 /* Invocations that share the depth of an element. */
@@ -417,12 +508,6 @@ static bool is_tiled(const um_kproduct *p)
     return !p->meets && p->depth > 0 && p->rows > FEW && p->columns > FEW;
 }
 
-/* Tall tiles load less from shared memory for each product; of f64 registers do not suffice. */
-static uint32_t block_of(const um_kproduct *p)
-{
-    return p->compute != UM_F64 && p->rows > 2 * TILE ? 2 * LANES : LANES;
-}
-
 static int64_t split_count(const um_product *s, uint32_t block)
 {
     const um_kproduct *p = s->p;
@@ -436,24 +521,40 @@ static int64_t split_count(const um_product *s, uint32_t block)
     return um_ceil_div(p->depth, chunk_of(p, splits));
 }
 
-/* The plan's form, less 1, as bits: tall tiles (not of f64), the depth not split. */
-enum { FORM_TALL = 1, FORM_WHOLE = 2 };
+/* What a form is: tall tiles (not of f64), a tile an invocation, the depth not split where it would
+ * be. The plan's form 1 is the first of those that there are. */
+enum { FORM_TALL = 1, FORM_DIRECT = 2, FORM_WHOLE = 4, FORMS = 5 };
+static const uint8_t forms[FORMS] = {0, FORM_TALL, FORM_DIRECT, FORM_WHOLE, FORM_WHOLE | FORM_TALL};
+
+/* By the library's rules: a processor's is direct; tall tiles load less from shared memory for each
+ * product, but of f64 registers do not suffice. */
+static int32_t rule_of(const um_product *s, const um_kunit *unit)
+{
+    if (unit && unit->is_processor && is_tiled(s->p) && !s->tile) return FORM_DIRECT;
+    return s->p->compute != UM_F64 && s->p->rows > 2 * TILE ? FORM_TALL : 0;
+}
 
 static void take_form(um_product *s, um_kplan *plan)
 {
     const um_kproduct *p = s->p;
-    bool no_tall = p->compute == UM_F64;
-    int32_t bits = no_tall ? (plan->form - 1) * 2 : plan->form - 1;
-    s->block = plan->form == 0 ? block_of(p) : bits & FORM_TALL ? 2 * LANES : LANES;
-    s->splits = plan->form > 0 && (bits & FORM_WHOLE) ? 1 : split_count(s, s->block);
-    if (!is_tiled(p) || s->tile) return; /* of a matrix unit there is one form */
-    plan->form_count = (no_tall ? 1 : 2) * (split_count(s, LANES) > 1 ? 2 : 1);
+    bool has_tall = p->compute != UM_F64, splits = split_count(s, LANES) > 1;
+    int32_t form = rule_of(s, plan->unit), count = 0;
+    for (int32_t i = 0; i < FORMS; i++) {
+        if ((forms[i] & FORM_TALL && !has_tall) || (forms[i] & FORM_WHOLE && !splits)) continue;
+        if (++count == plan->form) form = forms[i];
+    }
+    s->block = form & FORM_TALL ? 2 * LANES : LANES;
+    s->direct = form & FORM_DIRECT;
+    if (s->direct) s->group = DIRECT_GROUP;
+    s->splits = form & (FORM_WHOLE | FORM_DIRECT) ? 1 : split_count(s, s->block);
+    if (is_tiled(p) && !s->tile) plan->form_count = count; /* of a matrix unit there is one form */
 }
 
 void um_kproduct_tile(int32_t form, int32_t tile[3])
 {
-    tile[0] = (form - 1) & FORM_TALL ? 2 * TILE : TILE;
-    tile[1] = TILE;
+    int32_t bits = forms[form - 1];
+    tile[0] = bits & FORM_DIRECT ? DIRECT : bits & FORM_TALL ? 2 * TILE : TILE;
+    tile[1] = bits & FORM_DIRECT ? DIRECT : TILE;
     tile[2] = TILE_DEPTH;
 }
 
@@ -482,7 +583,9 @@ um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *
     take_form(&s, plan);
     if (s.splits > 1) parts = UM_KPRODUCT_FACTORS;
     UM_TRY(begin_launch(&s, plan, name, parts, is_tiled(p)));
-    if (is_tiled(p))
+    if (is_tiled(p) && s.direct)
+        make_direct(&s);
+    else if (is_tiled(p))
         make_tile(&s);
     else
         make_elements(&s);

@@ -72,7 +72,9 @@ static um_status open_kernels(um_backend_device *device, bool is_cpu)
                                           .ctx = &device->timed,
                                           .time = um_tune_time},
                           &device->tune));
-    return um_kcache_create(&(um_kcache_desc){.ctx = device,
+    static const um_kunit processor = {.is_processor = true};
+    return um_kcache_create(&(um_kcache_desc){.unit = is_cpu ? &processor : NULL,
+                                              .ctx = device,
                                               .compile = um_cl_program_compile,
                                               .destroy = um_cl_program_destroy,
                                               .choose = choose},
