@@ -4,7 +4,7 @@
 
 static double seconds = 60;
 
-static void test_stress(void) { run_stress(seconds); }
+static void test_stress(void) { run_stress(seconds, "cpu", "cpu+validate+record"); }
 
 int main(int argc, char **argv)
 {

@@ -1,8 +1,8 @@
 /* test/stress.h: everything at once: THREADS threads with two streams each, of two devices, take
  * random steps for so many seconds: ops, batches, graphs, events of each other, waits, queries,
  * callbacks, copies, memory that comes and goes. Each stream counts what it did in its own memory,
- * and at the end that has to be there. Run by test_stress.c (short, under the thread sanitizer) and
- * long_stress.c. */
+ * and at the end that has to be there. Run by test_stress.c and test_opencl_stress.c (short, under
+ * the thread sanitizer) and long_stress.c. */
 #ifndef UM_TEST_STRESS_H
 #define UM_TEST_STRESS_H
 
@@ -242,15 +242,15 @@ static void make_lane(stress *s, int32_t index)
     l->graph_counter = s->graph_counter[index % 2];
 }
 
-static void run_stress(double seconds)
+static void run_stress(double seconds, const char *first, const char *second)
 {
     static stress s;
     um_thread thread[THREADS];
     int64_t blocks = um_mem_live_count();
     memset(&s, 0, sizeof s);
     CHECK_OK(um_mutex_init(&s.mutex));
-    CHECK_OK(um_open("cpu", &s.device[0]));
-    CHECK_OK(um_open("cpu+validate+record", &s.device[1]));
+    CHECK_OK(um_open(first, &s.device[0]));
+    CHECK_OK(um_open(second, &s.device[1]));
     for (int32_t i = 0; i < STREAMS; i++) make_lane(&s, i);
     s.end_ns = um_os_now_ns() + (int64_t)(seconds * 1e9);
     for (int i = 0; i < THREADS; i++) {

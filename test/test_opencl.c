@@ -91,7 +91,7 @@ static bool run_plan(const um_kplan *plan, char *scratch, bool opencl)
 {
     bool good = true;
     memset(scratch, 0xff, (size_t)plan->scratch_bytes);
-    memset(scratch, 0, (size_t)UM_MIN(plan->scratch_bytes, UM_KFAULT_BYTES));
+    if (plan->fault[0]) memset(scratch, 0, UM_KFAULT_BYTES);
     for (int32_t n = 0; n < plan->launch_count && good; n++) {
         const um_klaunch *launch = &plan->launch[n];
         um_kernel_buffer buffers[UM_K_MAX_BUFFERS];

@@ -4,7 +4,7 @@
 static void test_stress(void)
 {
     setenv("UMBEL_THREADS", "3", 1);
-    run_stress(2);
+    run_stress(2, "cpu", "cpu+validate+record");
 }
 
 int main(void)

@@ -66,11 +66,10 @@ typedef struct um_kplan {
     int32_t form, form_count;
     um_klaunch launch[UM_KPLAN_LAUNCHES];
     int32_t launch_count;
-    /* Memory from the first launch to the last, at a multiple of 16. Its first UM_KFAULT_BYTES are
-     * 0 at the beginning; the rest is anything. */
+    /* Memory from the first launch to the last, at a multiple of 16; anything is in it. */
     uint64_t scratch_bytes;
-    /* Not empty: when scratch's first u32 is not 0 at the end, the op failed with OUT_OF_RANGE and
-     * this message. */
+    /* Not empty: scratch's first UM_KFAULT_BYTES are 0 at the beginning, and when its first u32 is
+     * not 0 at the end, the op failed with OUT_OF_RANGE and this message. */
     char fault[128];
 } um_kplan;
 

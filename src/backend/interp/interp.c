@@ -389,7 +389,7 @@ static um_status run_plan(const um_backend_stream *stream, um_kplan *plan, char 
     uint32_t fault = 0;
     if (scratch) {
         memset(scratch, 0xff, (size_t)plan->scratch_bytes);
-        memset(scratch, 0, (size_t)UM_MIN(plan->scratch_bytes, UM_KFAULT_BYTES));
+        if (plan->fault[0]) memset(scratch, 0, UM_KFAULT_BYTES);
     }
     for (int32_t i = 0; i < plan->launch_count; i++)
         UM_TRY(run_launch(stream, &plan->launch[i], scratch));

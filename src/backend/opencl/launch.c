@@ -42,9 +42,10 @@ static um_status launch(um_backend_stream *stream, um_klaunch *l)
 }
 
 /* The stream's own, as large as any op needed: its work is in order. */
-static um_status prepare_scratch(um_backend_stream *stream, uint64_t size_bytes)
+static um_status prepare_scratch(um_backend_stream *stream, const um_kplan *plan)
 {
     static const uint32_t zero = 0;
+    uint64_t size_bytes = plan->scratch_bytes;
     int32_t code = 0;
     if (size_bytes > stream->scratch_bytes) {
         enum { READ_WRITE = 1 };
@@ -56,7 +57,7 @@ static um_status prepare_scratch(um_backend_stream *stream, uint64_t size_bytes)
         stream->scratch = mem;
         stream->scratch_bytes = rounded;
     }
-    if (size_bytes == 0) return UM_OK;
+    if (!plan->fault[0]) return UM_OK;
     code = um_cl.clEnqueueFillBuffer(stream->queue, stream->scratch, &zero, sizeof zero, 0,
                                      UM_KFAULT_BYTES, 0, NULL, NULL);
     return code == 0 ? UM_OK : um_cl_fail("clEnqueueFillBuffer", code);
@@ -87,7 +88,7 @@ static um_status fetch_fault(um_backend_stream *stream, const um_op *op, const u
 static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
 {
     um_backend_stream *stream = ctx;
-    um_status status = prepare_scratch(stream, plan->scratch_bytes);
+    um_status status = prepare_scratch(stream, plan);
     um_mutex_lock(&stream->device->mutex);
     for (int32_t i = 0; i < plan->launch_count && status == UM_OK; i++)
         status = launch(stream, &plan->launch[i]);
