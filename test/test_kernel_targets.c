@@ -26,7 +26,6 @@ static const struct refusal {
     uint32_t kinds; /* bits */
 } refusals[] = {
     {"it has no f64", "has no type 'f64'", 1u << UM_TARGET_METAL | 1u << UM_TARGET_WGSL},
-    {"GLSL.std.450 has functions of f32 and f16 only", " of f64", 1u << VULKAN | 1u << ADDRESS},
 };
 
 typedef struct tally {

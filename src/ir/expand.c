@@ -296,9 +296,8 @@ static um_val expand_dot4(um_rewrite *r, um_kinst inst)
 
 static um_val expand_math(um_rewrite *r, um_kinst inst)
 {
-    bool narrow = um_kop_is_math(inst.op) && inst.type.dtype == UM_F32;
-    if (!narrow && !(inst.type.dtype == UM_F64 && um_kop_is_wide_math(inst.op)))
-        return um_kernel_append(r->to, &inst);
+    bool has = inst.type.dtype == UM_F32 || inst.type.dtype == UM_F64;
+    if (!um_kop_is_math(inst.op) || !has) return um_kernel_append(r->to, &inst);
     return um_k_math(r->to, inst.op, inst.arg[0], inst.arg[1]);
 }
 

@@ -247,6 +247,11 @@ static um_val simplify(fold *f, const um_kinst *inst)
     if (inst->op >= UM_KOP_CONVERT && inst->op <= UM_KOP_EXTRACT) return simplify_lanes(f, inst);
     if (inst->op == UM_KOP_LOCAL_ID && f->from->group_size[inst->imm] == 1)
         return constant(f, inst->type, 0);
+    bool compares = inst->op >= UM_KOP_EQ && inst->op <= UM_KOP_GE;
+    if (compares && inst->arg[0] == inst->arg[1] &&
+        um_dtype_is_int(new_inst(f, inst->arg[0])->type.dtype))
+        return constant(f, inst->type,
+                        inst->op == UM_KOP_EQ || inst->op == UM_KOP_LE || inst->op == UM_KOP_GE);
     if (um_kop_rows[inst->op].rule != UM_KRULE_SAME) return 0;
     if (inst->type.dtype == UM_BOOL) return simplify_bool(f, inst);
     return um_dtype_is_int(inst->type.dtype) ? simplify_int(f, inst) : simplify_float(f, inst);

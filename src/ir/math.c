@@ -78,12 +78,19 @@ static um_val exp_of(um_kernel *k, um_val x)
 /* 2^(hi + lo); lo may be none: 0. */
 static um_val exp2_parts(um_kernel *k, um_val hi, um_val lo)
 {
-    um_val x = limit(k, hi, -160, 130), turns = um_k_round(k, x), r = SUB(x, turns);
+    bool wide = is_wide(k, hi);
+    um_val x = limit(k, hi, wide ? -1100 : -160, wide ? 1030 : 130), turns = um_k_round(k, x), e;
+    um_val r = SUB(x, turns);
     if (lo) r = ADD(r, lo);
-    um_val p = POLY(r, 0x1.470b5cp-13, 0x1.5f727cp-10, 0x1.3b270ep-7, 0x1.c6ae72p-5, 0x1.ebfbe2p-3,
-                    0x1.62e432p-1);
+    if (wide) {
+        e = ADD(NUM(1), expm1_near(k, MUL(r, NUM(0x1.62e42fefa39efp-1))));
+    } else {
+        um_val p = POLY(r, 0x1.470b5cp-13, 0x1.5f727cp-10, 0x1.3b270ep-7, 0x1.c6ae72p-5,
+                        0x1.ebfbe2p-3, 0x1.62e432p-1);
+        e = FMA(p, r, NUM(1));
+    }
     um_val n = um_k_convert(k, UM_I32, turns), half = um_k_shr(k, n, constant(k, x, UM_I32, 1));
-    return MUL(MUL(FMA(p, r, NUM(1)), exp2i(k, x, half)), exp2i(k, x, SUB(n, half)));
+    return MUL(MUL(e, exp2i(k, x, half)), exp2i(k, x, SUB(n, half)));
 }
 
 /* Half of 2^n keeps n = 128 in range. */
@@ -168,13 +175,19 @@ static um_val log_based(um_kernel *k, um_val a, const double unit[2], const doub
 
 static um_val log2_of(um_kernel *k, um_val x)
 {
-    return log_based(k, x, (const double[]){1, 0}, (const double[]){0x1.714p+0, 0x1.47652cp-12});
+    static const double unit[] = {1, 0}, narrow[] = {0x1.714p+0, 0x1.47652cp-12};
+    static const double wide[] = {0x1.71547650p+0, 0x1.5c17f0bbbe880p-31};
+    return log_based(k, x, unit, is_wide(k, x) ? wide : narrow);
 }
 
 static um_val log10_of(um_kernel *k, um_val x)
 {
-    return log_based(k, x, (const double[]){0x1.34p-2, 0x1.04d428p-12},
-                     (const double[]){0x1.bc8p-2, 0x1.bd8a94p-13});
+    static const double unit[] = {0x1.34p-2, 0x1.04d428p-12};
+    static const double factor[] = {0x1.bc8p-2, 0x1.bd8a94p-13};
+    static const double wide_unit[] = {0x1.34413509f8p-2, -0x1.80433b83b532ap-44};
+    static const double wide_factor[] = {0x1.bcb7b15p-2, 0x1.37287195355bbp-33};
+    bool wide = is_wide(k, x);
+    return log_based(k, x, wide ? wide_unit : unit, wide ? wide_factor : factor);
 }
 
 /* Near 0 directly; elsewhere of 1 + x, and what that sum lost. */
@@ -196,16 +209,21 @@ static um_val log1p_of(um_kernel *k, um_val x)
 static um_val sinh_of(um_kernel *k, um_val x)
 {
     um_val s = MUL(x, x);
-    um_val p = POLY(s, 0x1.78a70ep-19, 0x1.a009p-13, 0x1.11111ep-7, 0x1.555556p-3);
+    um_val p = is_wide(k, x)
+                   ? POLY(s, 0x1.99f1ba85cd318p-49, 0x1.ae777839b3498p-41, 0x1.612467d1c2fabp-33,
+                          0x1.ae64567924223p-26, 0x1.71de3a556f9acp-19, 0x1.a01a01a01a001p-13,
+                          0x1.1111111111111p-7, 0x1.5555555555555p-3)
+                   : POLY(s, 0x1.78a70ep-19, 0x1.a009p-13, 0x1.11111ep-7, 0x1.555556p-3);
     um_val near = FMA(MUL(s, x), p, x), a = um_k_abs(k, x);
-    um_val half = exp_scaled(k, limit(k, a, 0, 90), 0, -1);
+    um_val half = exp_scaled(k, limit(k, a, 0, is_wide(k, x) ? 711 : 90), 0, -1);
     um_val far = SUB(half, DIV(NUM(0.25), half));
     return SELECT(um_k_lt(k, a, NUM(1)), near, copysign_of(k, far, x));
 }
 
 static um_val cosh_of(um_kernel *k, um_val x)
 {
-    um_val half = exp_scaled(k, limit(k, um_k_abs(k, x), 0, 90), 0, -1);
+    um_val a = limit(k, um_k_abs(k, x), 0, is_wide(k, x) ? 711 : 90);
+    um_val half = exp_scaled(k, a, 0, -1);
     return ADD(half, DIV(NUM(0.25), half));
 }
 
@@ -238,116 +256,45 @@ static um_val hypot_one(um_kernel *k, um_val x, um_val *lost)
 
 static um_val asinh_of(um_kernel *k, um_val x)
 {
-    um_val s = MUL(x, x), a = um_k_abs(k, x);
+    um_val s = MUL(x, x), a = um_k_abs(k, x), huge = um_k_gt(k, a, OF(0x1p12, 0x1p28)), far, near;
+    if (is_wide(k, x)) {
+        um_val root = um_k_sqrt(k, ADD(NUM(1), s));
+        near = log1p_of(k, ADD(a, DIV(s, ADD(NUM(1), root))));
+        far = ADD(log_of(k, a), NUM(0x1.62e42fefa39efp-1)); /* ln 2 */
+        return copysign_of(k, SELECT(huge, far, near), x);
+    }
     um_val p = POLY(s, 0x1.459970p-7, -0x1.504f9cp-6, 0x1.ee142ep-6, -0x1.6d9bf0p-5, 0x1.3332eap-4,
                     -0x1.555556p-3);
-    um_val near = FMA(MUL(s, x), p, x);
-    um_val huge = um_k_gt(k, a, NUM(0x1p12)), rest, root = hypot_one(k, a, &rest);
-    um_val sum = ADD(root, a), lost = ADD(SUB(a, SUB(sum, root)), rest);
-    um_val far = log_of(k, SELECT(huge, a, sum));
-    far = ADD(far, SELECT(huge, NUM(0x1.62e43p-1), DIV(lost, sum)));      /* ln 2 */
+    um_val rest, root = hypot_one(k, a, &rest), sum = ADD(root, a);
+    um_val lost = ADD(SUB(a, SUB(sum, root)), rest);
+    near = FMA(MUL(s, x), p, x);
+    far = log_of(k, SELECT(huge, a, sum));
+    far = ADD(far, SELECT(huge, NUM(0x1.62e43p-1), DIV(lost, sum)));
     return copysign_of(k, SELECT(um_k_lt(k, a, NUM(0.5)), near, far), x); /* -0 too */
 }
 
 static um_val acosh_of(um_kernel *k, um_val x)
 {
-    um_val t = SUB(x, NUM(1)), huge = um_k_gt(k, x, NUM(0x1p12));
-    um_val far = ADD(log_of(k, x), NUM(0x1.62e43p-1));
+    um_val t = SUB(x, NUM(1)), huge = um_k_gt(k, x, OF(0x1p12, 0x1p28));
+    um_val far = ADD(log_of(k, x), NUM(0x1.62e42fefa39efp-1));
     um_val near = log1p_of(k, ADD(t, um_k_sqrt(k, FMA(t, t, ADD(t, t)))));
     return SELECT(um_k_lt(k, x, NUM(1)), NUM((double)NAN), SELECT(huge, far, near));
 }
 
 static um_val atanh_of(um_kernel *k, um_val x)
 {
-    um_val s = MUL(x, x), a = um_k_abs(k, x);
+    um_val s = MUL(x, x), a = um_k_abs(k, x), near, far;
+    if (is_wide(k, x)) {
+        um_val twice = ADD(a, a), rest = SUB(NUM(1), a);
+        um_val small = um_k_lt(k, a, NUM(0.5)), ratio = DIV(SELECT(small, a, twice), rest);
+        near = log1p_of(k, SELECT(small, FMA(twice, ratio, twice), ratio));
+        return copysign_of(k, MUL(NUM(0.5), near), x);
+    }
     um_val p = POLY(s, 0x1.4015d6p-3, 0x1.4f2f8ep-5, 0x1.8f7082p-4, 0x1.c4a45ap-4, 0x1.249fc4p-3,
                     0x1.999964p-3, 0x1.555556p-2);
-    um_val near = FMA(MUL(s, x), p, x);
-    um_val far = MUL(NUM(0.5), log_of(k, DIV(ADD(NUM(1), a), SUB(NUM(1), a))));
+    near = FMA(MUL(s, x), p, x);
+    far = MUL(NUM(0.5), log_of(k, DIV(ADD(NUM(1), a), SUB(NUM(1), a))));
     return SELECT(um_k_lt(k, a, NUM(0.5)), near, copysign_of(k, far, x));
-}
-
-/* ---- inverse trigonometric ------------------------------------------------------------------ */
-
-/* asin(x) for |x| <= 1/2. */
-static um_val asin_near(um_kernel *k, um_val x)
-{
-    um_val s = MUL(x, x);
-    um_val p = POLY(s, 0x1.13fed4p-5, 0x1.18f91ep-6, 0x1.fd8da2p-6, 0x1.6d5bbap-5, 0x1.333430p-4,
-                    0x1.555554p-3);
-    return FMA(MUL(s, x), p, x);
-}
-
-/* Beyond 1/2 by asin(x) = pi / 2 - 2 asin(sqrt((1 - x) / 2)). */
-static um_val asin_of(um_kernel *k, um_val x)
-{
-    um_val a = um_k_abs(k, x), is_near = um_k_le(k, a, NUM(0.5));
-    um_val root = um_k_sqrt(k, MUL(NUM(0.5), SUB(NUM(1), a)));
-    um_val y = asin_near(k, SELECT(is_near, x, root));
-    um_val far = ADD(SUB(NUM(0x1.921fb6p+0), ADD(y, y)), NUM(-0x1.777a5cp-25));
-    return SELECT(is_near, y, copysign_of(k, far, x));
-}
-
-static um_val acos_of(um_kernel *k, um_val x)
-{
-    um_val a = um_k_abs(k, x), is_near = um_k_le(k, a, NUM(0.5));
-    um_val root = um_k_sqrt(k, MUL(NUM(0.5), SUB(NUM(1), a)));
-    um_val y = asin_near(k, SELECT(is_near, x, root));
-    um_val near = SUB(NUM(0x1.921fb6p+0), ADD(y, NUM(0x1.777a5cp-25)));
-    um_val twice = ADD(y, y);
-    um_val below = SUB(NUM(0x1.921fb6p+1), ADD(twice, NUM(0x1.777a5cp-24)));
-    um_val far = SELECT(um_k_lt(k, x, NUM(0)), below, twice);
-    return SELECT(is_near, near, far);
-}
-
-/* atan(y / x) for y, x >= 0, turned by what `turned` says. */
-static um_val atan_ratio(um_kernel *k, um_val y, um_val x)
-{
-    um_val steep = um_k_gt(k, y, x), low = SELECT(steep, x, y), high = SELECT(steep, y, x);
-    um_val t = DIV(low, high);                                         /* 0 .. 1 */
-    um_val is_far = um_k_gt(k, t, NUM(0x1.a8279ap-2));                 /* tan(pi / 8) */
-    um_val u = SELECT(is_far, DIV(SUB(low, high), ADD(low, high)), t); /* atan(t) - pi / 4 */
-    um_val s = MUL(u, u);
-    um_val p =
-        POLY(s, -0x1.08455ep-4, 0x1.b81030p-4, -0x1.242036p-3, 0x1.999730p-3, -0x1.555554p-2);
-    um_val rest = MUL(MUL(s, u), p);
-    um_val base = SELECT(is_far, NUM(0x1.921fb6p-1), NUM(0)),
-           base_low = SELECT(is_far, NUM(-0x1.777a5cp-26), NUM(0));
-    um_val plain = ADD(base, ADD(u, ADD(rest, base_low)));
-    um_val turned_base = SUB(NUM(0x1.921fb6p+0), base);
-    um_val turned = SUB(turned_base, ADD(u, ADD(rest, ADD(base_low, NUM(0x1.777a5cp-25)))));
-    return SELECT(steep, turned, plain);
-}
-
-static um_val atan_of(um_kernel *k, um_val x)
-{
-    um_val a = um_k_abs(k, x), is_inf = um_k_eq(k, a, NUM((double)INFINITY));
-    um_val y = atan_ratio(k, a, NUM(1));
-    y = SELECT(is_inf, NUM(0x1.921fb6p+0), y);
-    return copysign_of(k, y, x);
-}
-
-/* Both are scaled to where their sum and ratio are ordinary numbers. */
-static um_val atan2_of(um_kernel *k, um_val y, um_val x)
-{
-    um_val a = um_k_abs(k, y), b = um_k_abs(k, x);
-    um_val both_inf =
-        um_k_and(k, um_k_eq(k, a, NUM((double)INFINITY)), um_k_eq(k, b, NUM((double)INFINITY)));
-    um_val both_zero = um_k_and(k, um_k_eq(k, a, NUM(0)), um_k_eq(k, b, NUM(0)));
-    um_val large = um_k_gt(k, SELECT(um_k_gt(k, a, b), a, b), NUM(0x1p100));
-    um_val scale = SELECT(large, NUM(0x1p-60), NUM(0x1p24));
-    a = SELECT(both_inf, NUM(1), MUL(a, scale));
-    b = SELECT(both_inf, NUM(1), MUL(b, scale));
-    b = SELECT(both_zero, NUM(1), b);
-    um_val is_steep_inf = um_k_eq(k, a, NUM((double)INFINITY)),
-           is_flat_inf = um_k_eq(k, b, NUM((double)INFINITY));
-    um_val angle = atan_ratio(k, a, b);
-    angle = SELECT(is_steep_inf, NUM(0x1.921fb6p+0), angle);
-    angle = SELECT(is_flat_inf, NUM(0), angle);
-    um_val negative = um_k_ge(k, to_bits(k, x), WORD(0x80000000));
-    um_val behind = SUB(NUM(0x1.921fb6p+1), ADD(angle, NUM(0x1.777a5cp-24)));
-    um_val nan = um_k_or(k, um_k_ne(k, x, x), um_k_ne(k, y, y));
-    return SELECT(nan, ADD(x, y), copysign_of(k, SELECT(negative, behind, angle), y));
 }
 
 /* ---- erf ------------------------------------------------------------------------------------ */
@@ -391,151 +338,29 @@ static um_val erf_of(um_kernel *k, um_val x)
     return copysign_of(k, SELECT(um_k_lt(k, a, NUM(1)), near, far), x);
 }
 
-/* ---- sine, cosine, tangent ------------------------------------------------------------------- */
-
-/* a 2 / pi modulo 4 for finite a >= 2^14, by the bits of 2 / pi that count: gives the angle that is
- * left over to the nearest quarter turn *n. */
-static um_val turn_large(um_kernel *k, um_val x, um_val *n)
-{
-    static const uint32_t two_over_pi[8] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
-                                            0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
-    um_val bits = to_bits(k, x), g[3], window[4];
-    um_val m = um_k_or(k, um_k_shl(k, bits, WORD(8)), WORD(0x80000000));
-    um_val start = SUB(um_k_shr(k, bits, WORD(23)), WORD(128)); /* exponent - 1 */
-    um_val at = um_k_shr(k, start, WORD(5)), shift = um_k_and(k, start, WORD(31));
-    for (int32_t i = 0; i < 4; i++) {
-        window[i] = WORD(two_over_pi[3 + i]);
-        for (int32_t j = 2; j >= 0; j--)
-            window[i] =
-                SELECT(um_k_eq(k, at, WORD((uint32_t)j)), WORD(two_over_pi[j + i]), window[i]);
-    }
-    for (int32_t i = 0; i < 3; i++) {
-        um_val low = um_k_shr(k, um_k_shr(k, window[i + 1], WORD(1)), SUB(WORD(31), shift));
-        g[i] = um_k_or(k, um_k_shl(k, window[i], shift), low);
-    }
-    um_val middle = MUL(m, g[1]), low = ADD(middle, um_k_mul_high(k, m, g[2]));
-    um_val carry = SELECT(um_k_lt(k, low, middle), WORD(1), WORD(0));
-    um_val high = ADD(ADD(MUL(m, g[0]), um_k_mul_high(k, m, g[1])), carry);
-    um_val quarters = um_k_shr(k, ADD(high, WORD(0x20000000)), WORD(30));
-    um_val left = um_k_bitcast(k, UM_I32, 1, SUB(high, um_k_shl(k, quarters, WORD(30))));
-    um_val main_part = um_k_convert(k, UM_F32, left), lost;
-    um_val rest = um_k_convert(k, UM_F32, SUB(left, um_k_convert(k, UM_I32, main_part)));
-    rest = FMA(um_k_convert(k, UM_F32, low), NUM(0x1p-32), rest);
-    um_val r = um_k_product(k, main_part, NUM(0x1.921fb6p-30), &lost); /* 2 pi / 2^32 */
-    lost = FMA(main_part, NUM(-0x1.777a5cp-55), lost);
-    *n = quarters;
-    return ADD(r, FMA(rest, NUM(0x1.921fb6p-30), lost));
-}
-
-/* An angle of at most pi / 4, in two parts, and how many quarter turns come before it. */
-typedef struct angle {
-    um_val turns, high, low;
-} angle;
-
-/* a for a below 2^15: the parts of pi / 2 have 9 bits, so that products with the turns are exact.
- */
-static angle turn_small(um_kernel *k, um_val x)
-{
-    static const double parts[] = {0x1.92p+0, 0x1.fbp-12, 0x1.51p-22, 0x1.0bp-34, 0x1.18469ap-44};
-    um_val q = um_k_round(k, MUL(x, NUM(0x1.45f306p-1))), left = x, low = NUM(0);
-    for (size_t i = 0; i < UM_COUNT_OF(parts); i++) {
-        um_val part = MUL(q, NUM(parts[i])), next = SUB(left, part);
-        low = ADD(low, SUB(SUB(left, next), part));
-        left = next;
-    }
-    um_val high = ADD(left, low);
-    return (angle){um_k_convert(k, UM_U32, q), high, SUB(low, SUB(high, left))};
-}
-
-/* |x|; x is of one lane. */
-static angle turn(um_kernel *k, um_val x)
-{
-    char name[3][32];
-    int64_t try = 0;
-    static const char *const stems[] = {"turns", "angle", "rest"};
-    for (int32_t i = 0; i < 3; i++) do {
-            snprintf(name[i], sizeof name[i], "%s%lld", stems[i], (long long)(k->inst_count + try));
-        } while (!um_kernel_name_is_free(k, name[i]) && ++try);
-    um_mem turns = um_k_var(k, name[0], UM_U32, 1), high = um_k_var(k, name[1], UM_F32, 1),
-           low = um_k_var(k, name[2], UM_F32, 1);
-    um_val a = um_k_abs(k, x);
-    angle small = turn_small(k, a);
-    um_k_set(k, turns, small.turns);
-    um_k_set(k, high, small.high);
-    um_k_set(k, low, small.low);
-    um_k_if(k, um_k_not(k, um_k_lt(k, a, NUM(0x1p15))));
-    um_val n, large = turn_large(k, a, &n);
-    um_k_set(k, turns, n);
-    um_k_set(k, high, SELECT(um_k_lt(k, a, NUM((double)INFINITY)), large, NUM((double)NAN)));
-    um_k_set(k, low, NUM(0));
-    um_k_end(k);
-    return (angle){um_k_get(k, turns), um_k_get(k, high), um_k_get(k, low)};
-}
-
-/* A value and what its rounding lost. */
-typedef struct parts {
-    um_val high, low;
-} parts;
-
-/* a + b, |a| >= |b|. */
-static parts sum_of(um_kernel *k, um_val a, um_val b)
-{
-    um_val high = ADD(a, b);
-    return (parts){high, ADD(SUB(a, high), b)};
-}
-
-/* sin and cos of the angle that is left. */
-static void sine_near(um_kernel *k, angle at, parts *sine, parts *cosine)
-{
-    um_val x = at.high, s_low, s = um_k_product(k, x, x, &s_low), half = NUM(-0.5);
-    um_val p = POLY(s, -0x1.994062p-13, 0x1.110730p-7, -0x1.555546p-3);
-    um_val q = POLY(s, 0x1.99e86ap-16, -0x1.6c0c28p-10, 0x1.55554ap-5);
-    parts c = sum_of(k, NUM(1), MUL(half, s));
-    c.low = FMA(half, s_low, SUB(c.low, MUL(at.low, x)));
-    *sine = sum_of(k, x, FMA(MUL(s, x), p, MUL(at.low, c.high)));
-    *cosine = sum_of(k, c.high, FMA(MUL(s, s), q, c.low));
-}
-
-/* Whether the turns are an odd number. */
-static um_val is_odd(um_kernel *k, um_val x)
-{
-    return um_k_ne(k, um_k_and(k, x, WORD(1)), WORD(0));
-}
-
-static um_val sine_turned(um_kernel *k, um_val x, bool cosine)
-{
-    parts s, c;
-    um_val sign = um_k_and(k, to_bits(k, x), WORD(0x80000000));
-    angle at = turn(k, x);
-    sine_near(k, at, &s, &c);
-    um_val n = cosine ? ADD(at.turns, WORD(1)) : at.turns;
-    um_val y = SELECT(is_odd(k, n), c.high, s.high),
-           flip = um_k_shl(k, um_k_and(k, n, WORD(2)), WORD(30));
-    if (!cosine) flip = um_k_xor(k, flip, sign);
-    return from_bits(k, um_k_xor(k, to_bits(k, y), flip));
-}
-
-/* -cos / sin after an odd number of quarter turns; the quotient of both parts. */
-static um_val tan_of(um_kernel *k, um_val x)
-{
-    parts s, c;
-    um_val lost, sign = um_k_and(k, to_bits(k, x), WORD(0x80000000));
-    angle at = turn(k, x);
-    sine_near(k, at, &s, &c);
-    um_val odd = is_odd(k, at.turns);
-    um_val a = SELECT(odd, um_k_neg(k, c.high), s.high),
-           a_low = SELECT(odd, um_k_neg(k, c.low), s.low);
-    um_val b = SELECT(odd, s.high, c.high), b_low = SELECT(odd, s.low, c.low);
-    um_val y = DIV(a, b), back = um_k_product(k, y, b, &lost);
-    um_val rest = ADD(SUB(SUB(a, back), lost), SUB(a_low, MUL(y, b_low)));
-    um_val better = ADD(y, DIV(rest, b));
-    y = SELECT(um_k_lt(k, um_k_abs(k, y), NUM(0x1p60)), better, y);
-    return from_bits(k, um_k_xor(k, to_bits(k, y), sign));
-}
-
 /* ---- pow ------------------------------------------------------------------------------------ */
 
-/* log2 of a positive finite a in two parts, within 2^-30 of it. */
+/* s + s_low and what follows it in atanh(s) for |s| <= 0.172, in two parts; of f64. */
+static um_val atanh_parts(um_kernel *k, um_val x, um_val x_low, um_val *low)
+{
+    um_val q_low, q = um_k_product(k, x, x, &q_low), third = NUM(0x1.5555555555555p-2);
+    q_low = FMA(MUL(NUM(2), x), x_low, q_low);
+    um_val t_low, t = um_k_product(k, q, third, &t_low);
+    t_low = ADD(t_low, FMA(q, NUM(0x1.5555555555555p-56), MUL(q_low, third)));
+    um_val tail =
+        MUL(MUL(q, q), POLY(q, 0x1.089b2b8396334p-4, 0x1.1015df21fef0fp-4, 0x1.3b18cea014f09p-4,
+                            0x1.745d09a3fd596p-4, 0x1.c71c71d86031fp-4, 0x1.249249248e311p-3,
+                            0x1.999999999999fp-3));
+    um_val c_low, c = um_k_sum(k, t, tail, &c_low), lost;
+    c_low = ADD(c_low, t_low);
+    um_val v_low, v = um_k_product(k, x, c, &v_low);
+    v_low = ADD(v_low, ADD(FMA(x, c_low, x_low), MUL(x_low, c)));
+    um_val sum = um_k_sum(k, x, v, &lost);
+    *low = ADD(lost, v_low);
+    return sum;
+}
+
+/* log2 of a positive finite a in two parts, within 2^-30 of it, of f64 2^-63. */
 static um_val log2_parts(um_kernel *k, um_val a, um_val *low)
 {
     um_val n, x = log_split(k, a, &n), lost;
@@ -543,11 +368,17 @@ static um_val log2_parts(um_kernel *k, um_val a, um_val *low)
     um_val s = DIV(x, down); /* log(1 + x) = 2 atanh(s) */
     um_val back = um_k_product(k, s, down, &lost);
     um_val s_low = DIV(SUB(SUB(SUB(x, back), lost), MUL(s, down_low)), down);
-    um_val square = MUL(s, s);
-    um_val p = POLY(square, 0x1.ddd172p-4, 0x1.245c38p-3, 0x1.9999ecp-3, 0x1.555556p-2);
-    um_val rest = FMA(MUL(square, s), p, s_low);
-    um_val main_low, main_part = um_k_product(k, s, NUM(0x1.715476p+1), &main_low); /* 2 / ln 2 */
-    main_low = ADD(main_low, FMA(s, NUM(0x1.4ae0cp-25), MUL(rest, NUM(0x1.715476p+1))));
+    um_val rest, factor = OF(0x1.715476p+1, 0x1.71547652b82fep+1); /* 2 / ln 2 */
+    if (is_wide(k, x)) {
+        s = atanh_parts(k, s, s_low, &rest);
+    } else {
+        um_val square = MUL(s, s);
+        um_val p = POLY(square, 0x1.ddd172p-4, 0x1.245c38p-3, 0x1.9999ecp-3, 0x1.555556p-2);
+        rest = FMA(MUL(square, s), p, s_low);
+    }
+    um_val main_low, main_part = um_k_product(k, s, factor, &main_low);
+    um_val more = FMA(s, OF(0x1.4ae0cp-25, 0x1.777d0ffda0d24p-55), MUL(rest, factor));
+    main_low = ADD(main_low, more);
     um_val sum = ADD(n, main_part);
     um_val n_larger = SELECT(um_k_eq(k, n, NUM(0)), NUM(0), SUB(main_part, SUB(sum, n)));
     um_val rest_low = ADD(n_larger, main_low), whole = ADD(sum, rest_low);
@@ -569,7 +400,7 @@ static um_val pow_ends(um_kernel *k, um_val x, um_val y, um_val power)
     power = SELECT(um_k_eq(k, b, inf), far, power);
     um_val whole = um_k_eq(k, um_k_trunc(k, y), y), half = MUL(y, NUM(0.5));
     um_val odd = um_k_and(k, um_k_and(k, whole, um_k_ne(k, um_k_trunc(k, half), half)),
-                          um_k_lt(k, b, NUM(0x1p24)));
+                          um_k_lt(k, b, OF(0x1p24, 0x1p53)));
     um_val negative = um_k_ge(k, to_bits(k, x), WORD(0x80000000));
     um_val minus = um_k_neg(k, power);
     power = SELECT(um_k_and(k, negative, odd), minus, power);
@@ -588,7 +419,8 @@ static um_val pow_of(um_kernel *k, um_val x, um_val y)
     um_val wide = limit(k, y, -0x1p60, 0x1p60);
     um_val p = um_k_product(k, wide, high, &lost);
     lost = FMA(wide, low, lost);
-    um_val power = exp2_parts(k, p, SELECT(um_k_lt(k, um_k_abs(k, p), NUM(200)), lost, NUM(0)));
+    um_val fits = um_k_lt(k, um_k_abs(k, p), OF(200, 2000));
+    um_val power = exp2_parts(k, p, SELECT(fits, lost, NUM(0)));
     return pow_ends(k, x, y, power);
 }
 
@@ -596,40 +428,32 @@ static um_val pow_of(um_kernel *k, um_val x, um_val y)
 
 bool um_kop_is_math(um_kop op) { return op >= UM_KOP_EXP && op <= UM_KOP_ATAN2; }
 
-bool um_kop_is_wide_math(um_kop op)
-{
-    return op == UM_KOP_EXP || op == UM_KOP_EXPM1 || op == UM_KOP_LOG || op == UM_KOP_LOG1P ||
-           op == UM_KOP_TANH || op == UM_KOP_ERF;
-}
-
 /* What branches, and what is made of words of f64, goes lane by lane. */
-static um_val lane_by_lane(um_kernel *k, um_kop op, um_val a)
+static um_val lane_by_lane(um_kernel *k, um_kop op, um_val a, um_val b)
 {
     um_val items[4];
     int32_t lanes = lanes_of(k, a);
-    for (int32_t i = 0; i < lanes; i++)
-        items[i] = um_k_math(k, op, um_k_extract(k, a, (uint32_t)i), 0);
+    for (int32_t i = 0; i < lanes; i++) {
+        um_val second = b ? um_k_extract(k, b, (uint32_t)i) : 0;
+        items[i] = um_k_math(k, op, um_k_extract(k, a, (uint32_t)i), second);
+    }
     return um_k_vector(k, lanes, items);
 }
 
 static um_val exp2_of(um_kernel *k, um_val x) { return exp2_parts(k, x, 0); }
-static um_val sin_of(um_kernel *k, um_val x) { return sine_turned(k, x, false); }
-static um_val cos_of(um_kernel *k, um_val x) { return sine_turned(k, x, true); }
-
-static um_val (*const functions[])(um_kernel *, um_val) = {/* EXP to ERF */
-                                                           exp_of,   exp2_of,  expm1_of, log_of,
-                                                           log2_of,  log10_of, log1p_of, sin_of,
-                                                           cos_of,   tan_of,   asin_of,  acos_of,
-                                                           atan_of,  sinh_of,  cosh_of,  tanh_of,
-                                                           asinh_of, acosh_of, atanh_of, erf_of};
+static um_val (*const functions[])(um_kernel *, um_val) = {
+    /* EXP to ERF */
+    exp_of,      exp2_of,     expm1_of,    log_of,       log2_of,      log10_of,     log1p_of,
+    um_k_sin_of, um_k_cos_of, um_k_tan_of, um_k_asin_of, um_k_acos_of, um_k_atan_of, sinh_of,
+    cosh_of,     tanh_of,     asinh_of,    acosh_of,     atanh_of,     erf_of};
 
 um_val um_k_math(um_kernel *k, um_kop op, um_val a, um_val b)
 {
     if (!k || k->status != UM_OK || a >= k->inst_count) return 0;
     bool turns = op == UM_KOP_SIN || op == UM_KOP_COS || op == UM_KOP_TAN;
-    if ((turns || is_wide(k, a)) && lanes_of(k, a) > 1) return lane_by_lane(k, op, a);
+    if ((turns || is_wide(k, a)) && lanes_of(k, a) > 1) return lane_by_lane(k, op, a, b);
     if (op == UM_KOP_POW) return pow_of(k, a, b);
-    if (op == UM_KOP_ATAN2) return atan2_of(k, a, b);
+    if (op == UM_KOP_ATAN2) return um_k_atan2_of(k, a, b);
     if (um_kop_is_math(op)) return functions[op - UM_KOP_EXP](k, a);
     return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "opcode %d is no function", op);
 }

@@ -8,10 +8,17 @@
 
 /* Opcodes EXP to ATAN2. */
 bool um_kop_is_math(um_kop op);
-/* Of them what there is of f64, too. */
-bool um_kop_is_wide_math(um_kop op);
-/* The function of a (and b: pow, atan2) of any lanes, appended to k. */
+/* The function of a (and b: pow, atan2) of any lanes, f32 or f64, appended to k. */
 um_val um_k_math(um_kernel *k, um_kop op, um_val a, um_val b);
+
+/* math_angle.c: those it is made of; of f64, sine and tangent of one lane. */
+um_val um_k_sin_of(um_kernel *k, um_val x);
+um_val um_k_cos_of(um_kernel *k, um_val x);
+um_val um_k_tan_of(um_kernel *k, um_val x);
+um_val um_k_asin_of(um_kernel *k, um_val x);
+um_val um_k_acos_of(um_kernel *k, um_val x);
+um_val um_k_atan_of(um_kernel *k, um_val x);
+um_val um_k_atan2_of(um_kernel *k, um_val y, um_val x);
 
 /* a + b, and what its rounding lost: Knuth. */
 um_val um_k_sum(um_kernel *k, um_val a, um_val b, um_val *lost);

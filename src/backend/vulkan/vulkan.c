@@ -277,27 +277,15 @@ static bool has_f64(const um_op *op)
     return has;
 }
 
-/* Whether it takes what SPIR-V has of f32 only, and is not made of arithmetic: functions of f64,
- * and an fma of f64 that rounds once. */
-static bool wants_f64_functions(um_backend_device *device, const um_op *op)
+/* Which is to round once; of f64 SPIR-V does not promise that, and the library does not make it. */
+static bool has_fma(const um_op *op)
 {
-    um_kplan plan;
-    um_error before = *um_last_error();
-    bool wants = op->id == UM_OP_FMA;
+    bool has = op->id == UM_OP_FMA;
     for (int32_t which = 0; which < UM_PROGRAMS; which++) {
         const um_map_program *p = um_op_program(op, which);
-        for (int32_t i = 0; p && i < p->inst_count; i++) wants |= p->inst[i].op == UM_OP_FMA;
+        for (int32_t i = 0; p && i < p->inst_count; i++) has |= p->inst[i].op == UM_OP_FMA;
     }
-    um_status status = um_kcache_plan(device->kernels, op, 1, &plan);
-    for (int32_t i = 0; i < plan.launch_count && status == UM_OK; i++) {
-        const um_kernel *k = plan.launch[i].kernel;
-        for (int64_t v = 1; v < k->inst_count; v++)
-            wants |= k->inst[v].type.dtype == UM_F64 && um_kop_is_math(k->inst[v].op) &&
-                     !um_kop_is_wide_math(k->inst[v].op);
-    }
-    um_kcache_release_plan(&plan);
-    um_fail_again(&before);
-    return wants;
+    return has;
 }
 
 static bool vulkan_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
@@ -305,7 +293,7 @@ static bool vulkan_supports(um_backend_device *device, const um_op *op, char *wh
     bool good = um_planner_supports(device->kernels, &device->limits, op, why, why_size);
     if (!good || !has_f64(op)) return good;
     const char *lacks = !(device->types & UM_BIT(UM_F64)) ? "the device has no f64"
-                        : wants_f64_functions(device, op) ? "SPIR-V has no such function of f64"
+                        : has_fma(op)                     ? "SPIR-V's fma of f64 may round twice"
                                                           : NULL;
     if (lacks && why_size > 0) snprintf(why, why_size, "%s: %s", um_op_name(op->id), lacks);
     return !lacks;
