@@ -176,7 +176,8 @@ static um_status visit_sample(worker *w, const um_op_row *row, um_dtype dtype, i
                   .sample = sample,
                   .name = w->name,
                   .stream = w->stream,
-                  .options = w->all->options};
+                  .options = w->all->options,
+                  .flushes = w->all->result->flushes};
     for (int v = 0; v < UM_VARIANT_COUNT; v++)
         for (int r = 0; r < UM_ROUND_COUNT; r++) {
             it.variant = (um_variant)v;
@@ -261,7 +262,7 @@ static void run_workers(worker *workers, int32_t count)
 
 um_status um_check_run(const um_check_options *options, um_check_result *out)
 {
-    *out = (um_check_result){0};
+    *out = (um_check_result){.flushes = um_device_flushes(options->device)};
     shared all = {.options = options, .result = out};
     if (options->pattern) all.only = um_op_find(options->pattern);
     all.worker_count = UM_MIN(um_os_cpu_count(), MAX_WORKERS);

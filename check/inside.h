@@ -64,6 +64,14 @@ const char *um_round_name(um_round round);
 /* A value for input `input` of the sample. */
 um_num um_value_make(const um_sample *sample, int32_t input, um_round round, um_rng *rng);
 
+/* ---- flush.c: devices that take subnormal numbers of f32 for 0 --------------------------------
+ */
+
+bool um_device_flushes(um_device *device);
+/* What such a device is given, and whether what it gave counts. */
+um_num um_value_flushed(um_dtype dtype, um_num value);
+bool um_expect_flushed(const um_expect *expect, um_dtype dtype, um_num got);
+
 /* ---- case.c: one case ------------------------------------------------------------------------ */
 
 typedef enum um_variant {
@@ -87,6 +95,7 @@ typedef struct um_case {
     const char *name;
     um_stream *stream;
     const um_check_options *options;
+    bool flushes; /* the device */
 } um_case;
 
 /* The input that the output may lie on, or -1. */

@@ -100,6 +100,8 @@ static void show_end(const check_view *view, const um_check_result *result)
 {
     for (const skip_group *group = view->skips; group; group = group->next)
         printf("skipped %lld: %s\n", (long long)group->count, group->reason);
+    if (result->flushes)
+        printf("the device takes subnormal numbers of f32 for 0; it was tried without them\n");
     printf("%lld passed, %lld failed, %lld skipped\n", (long long)result->passed,
            (long long)result->failed, (long long)result->skipped);
 }
@@ -122,6 +124,7 @@ static void json_end(check_view *view, const um_check_result *result)
     cli_json_int(json, "failed", result->failed);
     cli_json_int(json, "skipped", result->skipped);
     cli_json_text(json, "digest", digest);
+    cli_json_bool(json, "flushes", result->flushes);
     cli_json_close(json, '}');
 }
 

@@ -1,0 +1,55 @@
+/* check/flush.c: devices that take subnormal numbers of f32 for 0. Many processors' graphics units
+ * do, and their drivers say so at most; so it is tried. Called by driver.c and case.c. */
+#include "check/inside.h"
+
+#include <math.h>
+
+#define LEAST 0x1p-126f /* normal number of f32, and of bf16 */
+
+static bool is_concerned(um_dtype dtype) { return dtype == UM_F32 || dtype == UM_BF16; }
+
+/* 2^-126 / 2. */
+static um_status try_half(um_stream *stream, um_ptr room, float *result)
+{
+    const float given[2] = {LEAST, 0.5f};
+    um_op op = {.id = UM_OP_MUL, .in_count = 2, .out_count = 1};
+    for (uint64_t i = 0; i < 2; i++)
+        UM_TRY(um_view_make(room + 64 * i, UM_F32, 0, NULL, &op.in[i]));
+    UM_TRY(um_view_make(room + 128, UM_F32, 0, NULL, &op.out[0]));
+    if (!um_supports(um_stream_device(stream), &op, NULL, 0)) return UM_OK;
+    for (uint64_t i = 0; i < 2; i++)
+        UM_TRY(um_write(stream, room + 64 * i, &given[i], sizeof given[i]));
+    UM_TRY(um_enqueue(stream, &op));
+    return um_read(stream, result, room + 128, sizeof *result);
+}
+
+bool um_device_flushes(um_device *device)
+{
+    um_caps caps = {.struct_size = sizeof caps};
+    um_stream *stream = NULL;
+    um_ptr room = 0;
+    float result = 1;
+    um_error before = *um_last_error();
+    um_status status = um_device_caps(device, &caps);
+    bool may = status == UM_OK && caps.kind < UM_DEVICE_CPU; /* what runs on the CPU does not */
+    if (may) status = um_stream_create(device, &stream);
+    if (may && status == UM_OK) status = um_alloc(device, 192, &room);
+    if (may && status == UM_OK) status = try_half(stream, room, &result);
+    um_stream_release(stream);
+    if (um_free(device, room) != UM_OK) may = false;
+    um_fail_again(&before);
+    return may && status == UM_OK && result == 0;
+}
+
+um_num um_value_flushed(um_dtype dtype, um_num value)
+{
+    if (is_concerned(dtype) && fabs(value.f) < (double)LEAST) value.f = copysign(0, value.f);
+    return value;
+}
+
+bool um_expect_flushed(const um_expect *expect, um_dtype dtype, um_num got)
+{
+    bool near = expect->judge == UM_JUDGE_NEAR || expect->judge == UM_JUDGE_LOOSE;
+    return near && is_concerned(dtype) && got.f == 0 &&
+           fabsl(expect->want) - (long double)expect->bound < (long double)LEAST;
+}
