@@ -97,17 +97,15 @@ static um_status fill_batch(const um_backend_device *device, um_vk_batch *batch)
 {
     vk_command_pool_info pool = {
         .type = VK_IS_COMMAND_POOL, .flags = VK_POOL_TRANSIENT, .family = device->physical->family};
-    int32_t code = device->vk.vkCreateCommandPool(device->handle, &pool, NULL, &batch->pool);
-    if (code != 0) return um_vk_fail("vkCreateCommandPool", code);
+    UM_VK_TRY(device, vkCreateCommandPool, device->handle, &pool, NULL, &batch->pool);
     vk_commands_info commands = {.type = VK_IS_COMMANDS, .pool = batch->pool, .count = 1};
-    code = device->vk.vkAllocateCommandBuffers(device->handle, &commands, &batch->commands);
-    if (code != 0) return um_vk_fail("vkAllocateCommandBuffers", code);
+    UM_VK_TRY(device, vkAllocateCommandBuffers, device->handle, &commands, &batch->commands);
     if (device->by_address) return UM_OK;
     vk_pool_size size = {VK_STORAGE_DESCRIPTOR, DESCRIPTORS_MAX};
     vk_set_pool_info sets = {
         .type = VK_IS_SET_POOL, .sets_max = COMMANDS_MAX, .size_count = 1, .size = &size};
-    code = device->vk.vkCreateDescriptorPool(device->handle, &sets, NULL, &batch->sets);
-    return code == 0 ? UM_OK : um_vk_fail("vkCreateDescriptorPool", code);
+    UM_VK_TRY(device, vkCreateDescriptorPool, device->handle, &sets, NULL, &batch->sets);
+    return UM_OK;
 }
 
 static um_status take_batch(um_backend_device *device, um_vk_batch **out)

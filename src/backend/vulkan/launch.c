@@ -55,12 +55,10 @@ static um_status make_layouts(program *p)
                              .set = &p->set_layout,
                              .push_count = push.size_bytes > 0,
                              .push = &push};
-    int32_t code = 0;
     if (count > 0)
-        code = device->vk.vkCreateDescriptorSetLayout(device->handle, &set, NULL, &p->set_layout);
-    if (code != 0) return um_vk_fail("vkCreateDescriptorSetLayout", code);
-    code = device->vk.vkCreatePipelineLayout(device->handle, &layout, NULL, &p->layout);
-    return code == 0 ? UM_OK : um_vk_fail("vkCreatePipelineLayout", code);
+        UM_VK_TRY(device, vkCreateDescriptorSetLayout, device->handle, &set, NULL, &p->set_layout);
+    UM_VK_TRY(device, vkCreatePipelineLayout, device->handle, &layout, NULL, &p->layout);
+    return UM_OK;
 }
 
 static um_status make_pipeline(const um_kernel *kernel, const um_text *text, program *p)
@@ -173,8 +171,7 @@ static um_status bind_ranges(um_backend_stream *stream, const program *p, const 
     vk_object set;
     vk_set_info info = {
         .type = VK_IS_SET, .pool = batch->sets, .count = 1, .layout = &p->set_layout};
-    int32_t code = device->vk.vkAllocateDescriptorSets(device->handle, &info, &set);
-    if (code != 0) return um_vk_fail("vkAllocateDescriptorSets", code);
+    UM_VK_TRY(device, vkAllocateDescriptorSets, device->handle, &info, &set);
     int32_t count = descriptors_of(p);
     for (int32_t i = 0; i < count; i++)
         write[i] = (vk_write){.type = VK_IS_WRITE,

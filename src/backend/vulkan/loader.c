@@ -161,7 +161,6 @@ static get_fn load(void)
 
 static vk_handle create_instance(get_fn get)
 {
-    enum { NO_DRIVER = -9 };
     int32_t (*create)(const vk_instance_info *, const void *, vk_handle *);
     um_os_fn fn = get(NULL, "vkCreateInstance");
     vk_application_info application = {
@@ -172,7 +171,7 @@ static vk_handle create_instance(get_fn get)
     if (!fn || !get(NULL, "vkEnumerateInstanceVersion")) return NULL;
     memcpy(&create, &fn, sizeof fn);
     int32_t code = create(&info, NULL, &instance);
-    if (code == NO_DRIVER)
+    if (code == VK_NO_DRIVER)
         snprintf(found.why, sizeof found.why, "no Vulkan driver is installed");
     else
         snprintf(found.why, sizeof found.why, "vkCreateInstance failed: %d", (int)code);
@@ -188,12 +187,7 @@ static bool find_calls(get_fn get, vk_handle instance)
         snprintf(found.why, sizeof found.why, "the Vulkan loader has no " #name);                  \
         return false;                                                                              \
     }
-#define UM_VK_DEVICE(result, name, parameters)
-#define UM_VK_LATER(result, name, parameters)
 #include "backend/vulkan/vk.def"
-#undef UM_VK_INSTANCE
-#undef UM_VK_DEVICE
-#undef UM_VK_LATER
     return true;
 }
 
@@ -243,7 +237,6 @@ static um_os_fn find_later(vk_handle device, const char *name)
 static void find_device_calls(vk_handle device, um_vk_calls *calls)
 {
     um_os_fn fn;
-#define UM_VK_INSTANCE(result, name, parameters)
 #define UM_VK_DEVICE(result, name, parameters)                                                     \
     fn = um_vk.vkGetDeviceProcAddr(device, #name);                                                 \
     memcpy(&calls->name, &fn, sizeof fn);
@@ -251,9 +244,6 @@ static void find_device_calls(vk_handle device, um_vk_calls *calls)
     fn = find_later(device, #name);                                                                \
     memcpy(&calls->name, &fn, sizeof fn);
 #include "backend/vulkan/vk.def"
-#undef UM_VK_INSTANCE
-#undef UM_VK_DEVICE
-#undef UM_VK_LATER
 }
 
 um_status um_vk_open(const um_vk_physical *physical, vk_handle *device, um_vk_calls *calls)

@@ -50,8 +50,7 @@ static um_status fill_block(const um_backend_device *device, um_vk_block *block,
                            .usage = VK_BUFFER_COPY_FROM | VK_BUFFER_COPY_TO | VK_BUFFER_STORAGE |
                                     (addressed ? VK_BUFFER_HAS_ADDRESS : 0u)};
     vk_requirements needs;
-    int32_t code = device->vk.vkCreateBuffer(device->handle, &info, NULL, &block->buffer);
-    if (code != 0) return um_vk_fail("vkCreateBuffer", code);
+    UM_VK_TRY(device, vkCreateBuffer, device->handle, &info, NULL, &block->buffer);
     device->vk.vkGetBufferMemoryRequirements(device->handle, block->buffer, &needs);
     int32_t type = choose_type(device, needs.memory_bits, for_host);
     vk_memory_flags flags = {.type = VK_IS_MEMORY_FLAGS, .flags = VK_MEMORY_HAS_ADDRESS};
@@ -60,14 +59,11 @@ static um_status fill_block(const um_backend_device *device, um_vk_block *block,
                              .size_bytes = needs.size_bytes,
                              .memory = (uint32_t)type};
     if (type < 0) return um_vk_fail("looking for a type of memory", VK_NO_DEVICE_MEMORY);
-    code = device->vk.vkAllocateMemory(device->handle, &memory, NULL, &block->memory);
-    if (code != 0) return um_vk_fail("vkAllocateMemory", code);
-    code = device->vk.vkBindBufferMemory(device->handle, block->buffer, block->memory, 0);
-    if (code != 0) return um_vk_fail("vkBindBufferMemory", code);
+    UM_VK_TRY(device, vkAllocateMemory, device->handle, &memory, NULL, &block->memory);
+    UM_VK_TRY(device, vkBindBufferMemory, device->handle, block->buffer, block->memory, 0);
     if (for_host || device->is_mapped) {
         void *mapped = NULL;
-        code = device->vk.vkMapMemory(device->handle, block->memory, 0, UINT64_MAX, 0, &mapped);
-        if (code != 0) return um_vk_fail("vkMapMemory", code);
+        UM_VK_TRY(device, vkMapMemory, device->handle, block->memory, 0, UINT64_MAX, 0, &mapped);
         block->mapped = mapped;
     }
     vk_address_info address = {.type = VK_IS_ADDRESS, .buffer = block->buffer};
