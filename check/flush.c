@@ -41,8 +41,13 @@ bool um_device_flushes(um_device *device)
     return may && status == UM_OK && result == 0;
 }
 
-um_num um_value_flushed(um_dtype dtype, um_num value)
+/* Where many numbers make one, what is lost times a large one may be seen: there are none of those.
+ */
+um_num um_value_flushed(um_dtype dtype, um_round round, um_num value)
 {
+    const double large = 0x1p60;
+    bool many = round == UM_ROUND_RARE && is_concerned(dtype) && isfinite(value.f);
+    if (many && fabs(value.f) > large) value.f = copysign(large, value.f);
     if (is_concerned(dtype) && fabs(value.f) < (double)LEAST) value.f = copysign(0, value.f);
     return value;
 }
