@@ -312,27 +312,33 @@ static void look_at(um_backend_stream *stream, const um_vk_batch *batch)
     }
 }
 
-/* A device that is lost does nothing any more. */
-void um_vk_settle(um_backend_stream *stream)
+void um_vk_settle_to(um_backend_stream *stream, uint64_t value, const char *call, int32_t code)
 {
-    um_backend_device *device = stream->device;
-    uint64_t value = 0;
-    if (!stream->first) return;
-    int32_t code =
-        device->vk.vkGetSemaphoreCounterValue(device->handle, stream->timeline->semaphore, &value);
-    if (code != 0) {
+    if (code < 0) {
         um_error saved = *um_last_error();
-        um_vk_fail("vkGetSemaphoreCounterValue", code);
+        um_vk_fail(call, code);
         um_vk_become(stream, um_last_error());
         um_fail_again(&saved);
-        value = UINT64_MAX;
+        value = UINT64_MAX; /* a device that is lost does nothing any more */
     }
     while (stream->first && stream->first->number <= value) {
         um_vk_batch *batch = stream->first;
         stream->first = batch->next;
         look_at(stream, batch);
-        give_batch(device, batch);
+        give_batch(stream->device, batch);
     }
+}
+
+/* Without an answer nothing is done, yet. */
+void um_vk_settle(um_backend_stream *stream)
+{
+    const um_backend_device *device = stream->device;
+    uint64_t value = 0;
+    if (!stream->first) return;
+    int32_t code =
+        device->vk.vkGetSemaphoreCounterValue(device->handle, stream->timeline->semaphore, &value);
+    if (code == 0 || code == VK_LOST)
+        um_vk_settle_to(stream, value, "vkGetSemaphoreCounterValue", code);
 }
 
 int32_t um_vk_await(um_backend_device *device, const um_vk_timeline *timeline, uint64_t value)
@@ -340,7 +346,7 @@ int32_t um_vk_await(um_backend_device *device, const um_vk_timeline *timeline, u
     vk_wait_info info = {
         .type = VK_IS_WAIT, .count = 1, .semaphore = &timeline->semaphore, .value = &value};
     int32_t code = VK_TIMEOUT;
-    while (code == VK_TIMEOUT)
+    for (int tries = 0; code != 0 && code != VK_LOST && tries < 100; tries += code < 0)
         code = device->vk.vkWaitSemaphores(device->handle, &info, UINT64_MAX);
     return code;
 }

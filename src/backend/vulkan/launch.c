@@ -83,7 +83,8 @@ static um_status make_pipeline(const um_kernel *kernel, const um_text *text, pro
     if (code == 0)
         code = device->vk.vkCreateComputePipelines(device->handle, device->cache, 1, &info, NULL,
                                                    &p->pipeline);
-    device->vk.vkDestroyShaderModule(device->handle, info.stage.module, NULL);
+    if (info.stage.module)
+        device->vk.vkDestroyShaderModule(device->handle, info.stage.module, NULL);
     if (code == 0) return UM_OK;
     um_vk_fail("vkCreateComputePipelines", code);
     return um_backend_fail(um_status_last(), "vulkan", NULL, code,

@@ -180,7 +180,7 @@ static vk_handle create_instance(get_fn get)
 
 static bool find_calls(get_fn get, vk_handle instance)
 {
-#define UM_VK_INSTANCE(result, name, parameters)                                                   \
+#define UM_VK_INSTANCE(result, name, parameters, arguments, more)                                  \
     um_os_fn fn_##name = get(instance, #name);                                                     \
     memcpy(&um_vk.name, &fn_##name, sizeof fn_##name);                                             \
     if (!fn_##name) {                                                                              \
@@ -237,10 +237,10 @@ static um_os_fn find_later(vk_handle device, const char *name)
 static void find_device_calls(vk_handle device, um_vk_calls *calls)
 {
     um_os_fn fn;
-#define UM_VK_DEVICE(result, name, parameters)                                                     \
+#define UM_VK_DEVICE(result, name, parameters, arguments, more)                                    \
     fn = um_vk.vkGetDeviceProcAddr(device, #name);                                                 \
     memcpy(&calls->name, &fn, sizeof fn);
-#define UM_VK_LATER(result, name, parameters)                                                      \
+#define UM_VK_LATER(result, name, parameters, arguments, more)                                     \
     fn = find_later(device, #name);                                                                \
     memcpy(&calls->name, &fn, sizeof fn);
 #include "backend/vulkan/vk.def"

@@ -175,12 +175,8 @@ um_status um_vk_synchronize(um_backend_stream *stream, uint64_t ticket)
     um_mutex_unlock(&stream->mutex);
     if (value) code = um_vk_await(stream->device, stream->timeline, value);
     um_mutex_lock(&stream->mutex);
-    um_vk_settle(stream);
+    um_vk_settle_to(stream, value, "vkWaitSemaphores", code);
     um_status status = state(stream);
-    if (status == UM_OK && code < 0) {
-        status = um_vk_fail("vkWaitSemaphores", code);
-        um_vk_become(stream, um_last_error());
-    }
     um_mutex_unlock(&stream->mutex);
     return status;
 }

@@ -25,14 +25,14 @@ enum { VK_HAS_F64 = 39, VK_HAS_I64 = 40, VK_HAS_I16 = 41 }; /* of vk_features */
 
 /* Of the instance; good once um_vk_devices has found a device. */
 typedef struct um_vk_instance_calls {
-#define UM_VK_INSTANCE(result, name, parameters) result(*name) parameters;
+#define UM_VK_INSTANCE(result, name, parameters, arguments, more) result(*name) parameters;
 #include "backend/vulkan/vk.def"
 } um_vk_instance_calls;
 extern um_vk_instance_calls um_vk;
 
 typedef struct um_vk_calls {
-#define UM_VK_DEVICE(result, name, parameters) result(*name) parameters;
-#define UM_VK_LATER(result, name, parameters)  result(*name) parameters;
+#define UM_VK_DEVICE(result, name, parameters, arguments, more) result(*name) parameters;
+#define UM_VK_LATER(result, name, parameters, arguments, more)  result(*name) parameters;
 #include "backend/vulkan/vk.def"
 } um_vk_calls;
 

@@ -191,8 +191,9 @@ um_status um_vk_stage(um_backend_stream *stream, uint64_t size_bytes, const um_v
                       uint64_t *offset);
 /* Submits the open batch; a failure becomes the stream's. */
 um_status um_vk_flush(um_backend_stream *stream);
-/* Lets go of what is done. */
+/* Lets go of what is done: as the device says; as the caller knows of a call that gave `code`. */
 void um_vk_settle(um_backend_stream *stream);
+void um_vk_settle_to(um_backend_stream *stream, uint64_t value, const char *call, int32_t code);
 /* Throws the open batch away. */
 void um_vk_discard(um_backend_stream *stream);
 /* Keeps the first error. */

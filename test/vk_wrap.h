@@ -1,0 +1,23 @@
+/* test/vk_wrap.h: a Vulkan loader in the place of the real one, which it calls: counts calls and
+ * handles, and fails where it is told to. A test is linked with it, and then the driver's
+ * dlopen("libvulkan.so.1") gives it as well. */
+#ifndef UM_TEST_VK_WRAP_H
+#define UM_TEST_VK_WRAP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct vk_wrap_state {
+    _Atomic int64_t calls;      /* of functions that may fail */
+    _Atomic int64_t handles;    /* alive */
+    _Atomic int64_t made;       /* handles ever */
+    _Atomic int64_t fail_at;    /* the call that fails, counted from 1; 0: none does */
+    _Atomic int32_t code;       /* with that result */
+    _Atomic bool for_good;      /* ... and all after it, as of a device that is lost */
+    const char *_Atomic failed; /* the first call that did */
+} vk_wrap_state;
+
+extern vk_wrap_state vk_wrap;
+
+#endif
