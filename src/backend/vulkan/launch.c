@@ -61,6 +61,39 @@ static um_status make_layouts(program *p)
     return UM_OK;
 }
 
+static void keep_pipeline(const um_backend_device *device, const um_text *text, vk_object cache)
+{
+    size_t size = 0;
+    um_error before = *um_last_error();
+    if (device->vk.vkGetPipelineCacheData(device->handle, cache, &size, NULL) != 0) return;
+    uint8_t *data = um_mem_alloc(size);
+    if (data && device->vk.vkGetPipelineCacheData(device->handle, cache, &size, data) == 0)
+        um_disk_put(device->pipelines, text->data, (size_t)text->size, data, size);
+    um_mem_free(data);
+    um_fail_again(&before);
+}
+
+/* By what an earlier process made of the same words, if that is there; a VkResult. */
+static int32_t create_pipeline(const vk_pipeline_info *info, const um_text *text, program *p)
+{
+    const um_backend_device *device = p->device;
+    um_disk_entry entry;
+    vk_cache_info with = {.type = VK_IS_CACHE};
+    vk_object cache = 0;
+    bool there = um_disk_get(device->pipelines, text->data, (size_t)text->size, &entry);
+    if (there) {
+        with.data = entry.data;
+        with.size_bytes = (size_t)entry.size_bytes;
+    }
+    if (device->vk.vkCreatePipelineCache(device->handle, &with, NULL, &cache) != 0) cache = 0;
+    if (there) um_disk_entry_release(&entry);
+    int32_t code =
+        device->vk.vkCreateComputePipelines(device->handle, cache, 1, info, NULL, &p->pipeline);
+    if (code == 0 && cache && !there) keep_pipeline(device, text, cache);
+    if (cache) device->vk.vkDestroyPipelineCache(device->handle, cache, NULL);
+    return code;
+}
+
 static um_status make_pipeline(const um_kernel *kernel, const um_text *text, program *p)
 {
     const um_backend_device *device = p->device;
@@ -80,9 +113,7 @@ static um_status make_pipeline(const um_kernel *kernel, const um_text *text, pro
     if (lanes && kernel->group_size[0] % lanes == 0) info.stage.flags = VK_FULL_SUBGROUPS;
     int32_t code =
         device->vk.vkCreateShaderModule(device->handle, &module, NULL, &info.stage.module);
-    if (code == 0)
-        code = device->vk.vkCreateComputePipelines(device->handle, device->cache, 1, &info, NULL,
-                                                   &p->pipeline);
+    if (code == 0) code = create_pipeline(&info, text, p);
     if (info.stage.module)
         device->vk.vkDestroyShaderModule(device->handle, info.stage.module, NULL);
     if (code == 0) return UM_OK;
@@ -119,7 +150,6 @@ um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **objec
     if (status == UM_OK) status = make_pipeline(lowered, &text, p);
     um_text_release(&text);
     um_kernel_release(lowered);
-    device->has_compiled = true;
     if (status == UM_OK)
         *object = p;
     else

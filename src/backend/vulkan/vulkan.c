@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { PATH_MAX_BYTES = 1024, CACHE_HEAD = 32, LIMIT_BYTES = INT32_MAX };
+enum { LIMIT_BYTES = INT32_MAX };
 
 static const um_vk_physical *physical_at(int32_t ordinal)
 {
@@ -59,71 +59,6 @@ static um_status vulkan_describe(int32_t ordinal, um_device_info *out)
     return UM_OK;
 }
 
-/* ---- pipelines on disk ------------------------------------------------------------------------
- */
-
-/* The driver's data behind its hash. */
-static bool cache_path(const um_vk_physical *p, char *path)
-{
-    char dir[PATH_MAX_BYTES - 128], uuid[33];
-    for (int i = 0; i < 16; i++) snprintf(uuid + 2 * i, 3, "%02x", p->properties.uuid[i]);
-    if (!um_env_cache_dir(dir, sizeof dir)) return false;
-    snprintf(path, PATH_MAX_BYTES, "%s/pipelines-%x-%x-%s", dir, p->properties.vendor,
-             p->properties.device, uuid);
-    return true;
-}
-
-/* Whether it is whole, and this driver's for this device. */
-static bool is_ours(const um_vk_physical *p, const uint8_t *data, uint64_t size_bytes)
-{
-    uint64_t hash;
-    uint32_t head[4];
-    if (size_bytes < sizeof hash + CACHE_HEAD) return false;
-    memcpy(&hash, data, sizeof hash);
-    data += sizeof hash;
-    size_bytes -= sizeof hash;
-    memcpy(head, data, sizeof head);
-    return hash == um_hash(data, (size_t)size_bytes, 0) && head[0] == CACHE_HEAD && head[1] == 1 &&
-           head[2] == p->properties.vendor && head[3] == p->properties.device &&
-           memcmp(data + sizeof head, p->properties.uuid, sizeof p->properties.uuid) == 0;
-}
-
-static um_status cache_open(um_backend_device *device)
-{
-    char path[PATH_MAX_BYTES];
-    um_file file = {0};
-    um_error before = *um_last_error();
-    vk_cache_info info = {.type = VK_IS_CACHE};
-    bool there = cache_path(device->physical, path) && um_file_open(path, &file) == UM_OK;
-    if (there && is_ours(device->physical, file.data, file.size_bytes)) {
-        info.data = file.data + sizeof(uint64_t);
-        info.size_bytes = (size_t)file.size_bytes - sizeof(uint64_t);
-    }
-    int32_t code = device->vk.vkCreatePipelineCache(device->handle, &info, NULL, &device->cache);
-    if (there) um_file_close(&file);
-    um_fail_again(&before);
-    return code == 0 ? UM_OK : um_vk_fail("vkCreatePipelineCache", code);
-}
-
-static void cache_save(const um_backend_device *device)
-{
-    char path[PATH_MAX_BYTES];
-    size_t size = 0;
-    um_error before = *um_last_error();
-    if (!cache_path(device->physical, path) ||
-        device->vk.vkGetPipelineCacheData(device->handle, device->cache, &size, NULL) != 0)
-        return;
-    uint8_t *data = um_mem_alloc(sizeof(uint64_t) + size);
-    if (data && device->vk.vkGetPipelineCacheData(device->handle, device->cache, &size,
-                                                  data + sizeof(uint64_t)) == 0) {
-        uint64_t hash = um_hash(data + sizeof hash, size, 0);
-        memcpy(data, &hash, sizeof hash);
-        (void)um_file_replace(path, data, sizeof hash + size); /* without it they are made again */
-    }
-    um_mem_free(data);
-    um_fail_again(&before);
-}
-
 /* ---- devices ----------------------------------------------------------------------------------
  */
 
@@ -141,7 +76,12 @@ static um_status open_kernels(um_backend_device *device)
 {
     const vk_properties *p = &device->physical->properties;
     char driver[64];
-    snprintf(driver, sizeof driver, "%x-%x", p->api_version, p->driver_version);
+    int used = snprintf(driver, sizeof driver, "%x-%x-", p->api_version, p->driver_version);
+    for (int i = 0; i < 16; i++) used += snprintf(driver + used, 3, "%02x", p->uuid[i]);
+    UM_TRY(um_disk_create(
+        &(um_disk_desc){
+            .what = "pipelines", .kind = UM_DEVICE_VULKAN, .name = p->name, .driver = driver},
+        &device->pipelines));
     device->timed = (um_tune_device){&um_backend_vulkan, device, um_vk_enqueue_form};
     UM_TRY(um_tune_create(&(um_tune_desc){.kind = UM_DEVICE_VULKAN,
                                           .name = p->name,
@@ -206,11 +146,10 @@ static void vulkan_close(um_backend_device *device)
 {
     um_kcache_release(device->kernels);
     um_tune_release(device->tune);
+    um_disk_release(device->pipelines);
     if (device->handle) {
         um_vk_batches_release(device);
         um_vk_memory_release(device);
-        if (device->cache && device->has_compiled) cache_save(device);
-        if (device->cache) device->vk.vkDestroyPipelineCache(device->handle, device->cache, NULL);
         device->vk.vkDestroyDevice(device->handle, NULL);
     }
     while (device->queue_count > 0) um_mutex_destroy(&device->queue[--device->queue_count].mutex);
@@ -232,7 +171,6 @@ static um_status vulkan_open(int32_t ordinal, um_backend_device **out)
     set_ways(device);
     status = um_vk_open(device->physical, &device->handle, &device->vk);
     if (status == UM_OK) status = open_queues(device);
-    if (status == UM_OK) status = cache_open(device);
     if (status == UM_OK) status = open_kernels(device);
     if (status == UM_OK)
         *out = device;

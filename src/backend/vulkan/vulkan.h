@@ -13,6 +13,7 @@
 #define UM_BACKEND_VULKAN_VULKAN_H
 
 #include "backend/vulkan/vk.h"
+#include "device/disk.h"
 #include "device/planner.h"
 #include "device/tune.h"
 
@@ -82,8 +83,7 @@ struct um_backend_device {
     um_vk_calls vk;
     bool by_address, is_mapped; /* how kernels see memory; whether the host sees the device's */
     uint32_t types;             /* um_spirv_flavour_lacks' */
-    vk_object cache;
-    bool has_compiled;
+    um_disk *pipelines;         /* kept between runs */
     um_klimits limits;
     um_kcache *kernels;
     um_tune *tune;
