@@ -16,7 +16,7 @@ static struct {
 } found = {.once = UM_ONCE_INIT};
 
 /* Features that are used where there are: the core version that has them, or the extension. */
-enum { STORAGE_16, STORAGE_8, NARROW, TIMELINE, ADDRESS, SUBGROUP_SIZE };
+enum { STORAGE_16, STORAGE_8, NARROW, TIMELINE, ADDRESS, SUBGROUP_SIZE, SUBGROUP_TYPES };
 static const struct {
     uint32_t type, api;
     const char *extension;
@@ -27,6 +27,7 @@ static const struct {
     [TIMELINE] = {1000207000, VK_API_1_2, "VK_KHR_timeline_semaphore"},
     [ADDRESS] = {1000257000, VK_API_1_2, "VK_KHR_buffer_device_address"},
     [SUBGROUP_SIZE] = {1000225002, VK_API_1_3, "VK_EXT_subgroup_size_control"},
+    [SUBGROUP_TYPES] = {1000175000, VK_API_1_2, "VK_KHR_shader_subgroup_extended_types"},
 };
 
 /* ---- one device -----------------------------------------------------------------------------
@@ -93,12 +94,12 @@ static void read_properties(um_vk_physical *p)
     um_vk.vkGetPhysicalDeviceProperties2(p->handle, &p->properties);
     p->properties.next = NULL;
     p->allocation_max_bytes = sizes_max.allocation_max;
-    if ((subgroup.stages & VK_STAGE_COMPUTE) && (sizes.stages & VK_STAGE_COMPUTE) &&
+    bool all_types =
+        !(p->has & (UM_VK_I64 | UM_VK_I16 | UM_VK_I8)) || p->more[SUBGROUP_TYPES].has[0];
+    if (all_types && (subgroup.stages & VK_STAGE_COMPUTE) && (sizes.stages & VK_STAGE_COMPUTE) &&
         (subgroup.operations & VK_SUBGROUP_OPS) == VK_SUBGROUP_OPS &&
-        sizes.per_group_max * subgroup.size >= GROUP_INVOCATIONS) {
-        p->has |= UM_VK_SUBGROUPS;
+        sizes.per_group_max * subgroup.size >= GROUP_INVOCATIONS)
         p->subgroup_size = subgroup.size;
-    }
     um_vk.vkGetPhysicalDeviceMemoryProperties(p->handle, &p->memory);
 }
 

@@ -29,15 +29,15 @@ enum {
     UM_VK_I16 = 1 << 2, /* values and memory */
     UM_VK_I8 = 1 << 3,
     UM_VK_ADDRESSES = 1 << 4,
-    UM_VK_SUBGROUPS = 1 << 5, /* of a size that a kernel can ask for, whole in a work-group */
 };
 
-enum { UM_VK_MORE_FEATURES = 6 };
+enum { UM_VK_MORE_FEATURES = 7 };
 typedef struct um_vk_physical {
     vk_handle handle;
     vk_properties properties;
     uint64_t allocation_max_bytes;
-    uint32_t has, subgroup_size;
+    uint32_t has;
+    uint32_t subgroup_size; /* that a kernel can ask for; 0: it has no use of subgroups */
     uint32_t family, queue_count;
     vk_memory_properties memory;
     vk_features features; /* those that are used */
