@@ -1,7 +1,9 @@
-/* Two devices at once, of two backends: an OpenCL device and the CPU. An op's memory is all of one;
- * then everything at once on both (stress.h), with events between them. Skipped where no OpenCL
- * driver is. */
+/* Two devices at once, of two backends: an OpenCL device (with an argument: that backend's) and the
+ * CPU. An op's memory is all of one; then everything at once on both (stress.h), with events
+ * between them. Skipped where no driver is. */
 #include "test/stress.h"
+
+static const char *other = "opencl";
 
 static void test_operands_of_two(void)
 {
@@ -12,7 +14,7 @@ static void test_operands_of_two(void)
     um_event event;
     for (int i = 0; i < CELLS; i++) ones[i] = 1;
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(um_open(i ? "cpu" : "opencl:0", &device[i]));
+        CHECK_OK(um_open(i ? "cpu" : other, &device[i]));
         CHECK_OK(um_stream_create(device[i], &stream[i]));
         CHECK_OK(um_alloc(device[i], CELL_BYTES, &ptr[i]));
         CHECK_OK(um_write(stream[i], ptr[i], ones, CELL_BYTES));
@@ -47,16 +49,19 @@ static void test_operands_of_two(void)
     }
 }
 
-static void test_stress(void) { run_stress(2, "opencl:0", "cpu+validate+record"); }
+static void test_stress(void) { run_stress(2, other, "cpu+validate+record"); }
 
-int main(void)
+int main(int argc, char **argv)
 {
     um_device *device;
+    char backends[32];
+    if (argc > 1) other = argv[1];
+    snprintf(backends, sizeof backends, "%s,cpu", other);
     unsetenv("UMBEL_DEVICE");
-    setenv("UMBEL_BACKENDS", "opencl,cpu", 1);
+    setenv("UMBEL_BACKENDS", backends, 1);
     setenv("UMBEL_THREADS", "3", 1);
     setenv("UMBEL_STRICT", "1", 1);
-    if (um_open("opencl:0", &device) != UM_OK) {
+    if (um_open(other, &device) != UM_OK) {
         printf("skipped: %s\n", um_last_error()->message);
         return 77;
     }
