@@ -29,10 +29,8 @@ um_ktile um_ktile_of(um_kattention *a, bool queries, int64_t columns)
     if (queries) rows = q->shape[1] / UM_MAX(key->shape[1], 1) * q->shape[2];
     um_ktile t = {.a = a, .queries = queries, .own = 32, .other = 64, .splits = 1};
     t.column_count = columns;
-    if (rows <= 8)
-        t.own = 8;
-    else if (f64)
-        t.other = 32;
+    if (f64) t.own = 16, t.other = 32;
+    if (rows <= 8) t.own = 8, t.other = 64;
     t.wide = wide ? 2 : 1;
     t.deep = f64 ? 8 : 16;
     t.across = t.other / LANES;
