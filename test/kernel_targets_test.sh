@@ -11,12 +11,12 @@ set -eu
 target=$1 program=$2 nvrtc=$3 valid=$4 npm=$5 part=${6:-quick}
 umbel=$(dirname "$program")/../umbel
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/kernel_compilers.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cores=$(nproc 2>/dev/null || echo 1)
-ran=0 least=20
+ran=0 least=20 turn=0
 
-have() { command -v "$1" >/dev/null 2>&1; }
 skip() { echo "$target: skipped: $*"; }
 fail() {
     echo "FAIL: $target: $*"
@@ -36,10 +36,10 @@ write() {
     [ "$written" -ge 800 ] || fail "only $written kernels were written"
 }
 
-# choose N: `names` are each N-th kernel of those written.
+# choose N [FIRST]: `names` are each N-th kernel of those written, from another first one.
 choose() {
     if [ "$part" = long ]; then set -- 1; fi
-    awk -v n="$1" 'NR % n == 0 { print $1 }' list >names
+    awk -v n="$1" -v first="${2:-0}" 'NR % n == first % n { print $1 }' list >names
     chosen=$(wc -l <names)
 }
 
@@ -157,8 +157,7 @@ fast_cuda() {
 nvrtc_for() {
     arch=$1
     shift
-    by_text "${at_once:-200}" "$nvrtc" "--gpu-architecture=$arch" --fmad=false --ptxas-options=-v \
-        --diag-suppress=177,186 "$@"
+    by_text "${at_once:-200}" "$nvrtc" "--gpu-architecture=$arch" $nvrtc_options "$@"
     ! cat out.* | grep -i -A 3 'warning' || fail "NVRTC warns"
     passed "$(count 'Compiling entry function')" "NVRTC $arch${*:+ $*}${at_once:+, products by its matrix unit}"
 }
@@ -167,21 +166,6 @@ fast_hip() {
     want_hip || return 0
     # shellcheck disable=SC2086 # words on purpose
     front_end 'reads it' $hip --offload-arch=gfx942
-}
-
-# As hipRTC does it: with AMD's header and its own libraries of device code, which don't know our
-# processors' numbers and needn't: they ask for it where older ones differ.
-want_hip() {
-    header=/usr/include/hip/hip_runtime.h
-    bitcode=$(ls -d /usr/lib/*/amdgcn/bitcode 2>/dev/null || echo none)
-    if ! have clang-19 || [ ! -f $header ] || [ ! -f "$bitcode/ocml.bc" ]; then
-        skip "no clang-19, $header or ocml.bc here" \
-            "(Debian: clang-19 libamdhip64-dev rocm-device-libs)"
-        return 1
-    fi
-    hip="clang-19 -x hip -D__HIPCC_RTC__ -include hip/hip_runtime.h"
-    hip="$hip -include hip/amd_detail/amd_warp_functions.h --rocm-path=/usr -nogpulib"
-    hip="$hip --offload-device-only -O3 -ffp-contract=off"
 }
 
 fast_spirv() { spirv_val; }
@@ -223,7 +207,7 @@ slow_spirv() {
 slow_cuda() {
     echo | "$nvrtc" >log || return 0
     for processor in sm_75 sm_80 sm_90 sm_90a sm_100 sm_120; do
-        choose 40
+        choose 40 $((turn += 7))
         nvrtc_for $processor
     done
     for processor in sm_80 sm_90; do
@@ -237,17 +221,13 @@ slow_cuda() {
 slow_hip() {
     want_hip || return 0
     for processor in gfx90a gfx942 gfx1100 gfx1201; do
-        choose 24
-        libraries='' wide=on word=mfma dtypes='f16 bf16 i8 f64'
+        choose 24 $((turn += 7))
+        hip_for $processor
+        word=mfma dtypes='f16 bf16 i8 f64'
         case $processor in
-        gfx1*) wide=off word=wmma dtypes='f16 bf16 i8' ;;
+        gfx1*) word=wmma dtypes='f16 bf16 i8' ;;
         gfx90a) dtypes='i8 f64' ;; # its other tiles flush subnormals
         esac
-        for name in ocml ockl oclc_finite_only_off oclc_unsafe_math_off oclc_daz_opt_off \
-            oclc_correctly_rounded_sqrt_on oclc_abi_version_500 oclc_isa_version_90a \
-            oclc_wavefrontsize64_$wide; do
-            libraries="$libraries -Xclang -mlink-builtin-bitcode -Xclang $bitcode/$name.bc"
-        done
         # shellcheck disable=SC2086 # words on purpose
         by_text 400 $hip --offload-arch=$processor $libraries -S -o - -
         passed "$(count '\.amdhsa_kernel ')" "$(version clang-19) $processor"

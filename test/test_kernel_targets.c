@@ -1,14 +1,19 @@
 /* Every op of the kernel library, for every target: each dtype's first sample is planned, its
- * kernels lowered and rendered. What a target refuses is in a list here, with the reason.
+ * kernels lowered and rendered, and of the others those of another form. What a target refuses is
+ * in a list here, with the reason.
  *
  * test_kernel_targets TARGET FOLDER [all] writes one target's kernels there, for
- * kernel_targets_test.sh, which gives them to the target's own compiler; "all": every sample's. */
+ * kernel_targets_test.sh, which gives them to the target's own compiler; "all": every sample's.
+ * test_kernel_targets largest prints the ten kernels whose text is longest on each target, with how
+ * long lowering, rendering and verifying them takes, and fails where the latter two take more than
+ * 5 ms together. */
 #include "kernel/library.h"
 #include "render/cstyle.h"
 #include "render/render.h"
 #include "test.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 enum { VULKAN = UM_TARGET_COUNT, KERNEL, ADDRESS, KINDS };
 
@@ -155,22 +160,105 @@ static void check_helpers(const char *text, const char *what, int32_t kind)
     }
 }
 
-static um_status lower_and_render(const um_kernel *k, int32_t kind, int32_t least, um_text *out)
+static um_status lower_for(const um_kernel *k, int32_t kind, int32_t least, um_kernel **out)
 {
     uint32_t types = least ? 0 : UINT32_MAX, size = least ? 0 : 32;
     um_spirv_flavour flavour = (um_spirv_flavour)(kind - UM_TARGET_COUNT);
-    bool is_text = kind < UM_TARGET_COUNT;
-    um_klacks lacks = is_text ? um_text_lacks((um_target)kind, types, size)
-                              : um_spirv_flavour_lacks(flavour, types, size);
+    um_klacks lacks = kind < UM_TARGET_COUNT ? um_text_lacks((um_target)kind, types, size)
+                                             : um_spirv_flavour_lacks(flavour, types, size);
+    return um_kernel_lower(k, &lacks, out);
+}
+
+static um_status render_as(const um_kernel *lowered, int32_t kind, um_text *out)
+{
+    if (kind < UM_TARGET_COUNT) return um_render_text(lowered, (um_target)kind, out);
+    return um_render_spirv(lowered, (um_spirv_flavour)(kind - UM_TARGET_COUNT), out);
+}
+
+static um_status lower_and_render(const um_kernel *k, int32_t kind, int32_t least, um_text *out)
+{
     um_kernel *lowered;
-    um_status status = um_kernel_lower(k, &lacks, &lowered);
+    um_status status = lower_for(k, kind, least, &lowered);
     if (status == UM_OK && folder) memcpy(lowered->name, blank_name, sizeof blank_name);
-    if (status == UM_OK)
-        status = is_text ? um_render_text(lowered, (um_target)kind, out)
-                         : um_render_spirv(lowered, flavour, out);
+    if (status == UM_OK) status = render_as(lowered, kind, out);
     um_kernel_release(lowered);
     return status;
 }
+
+/* ---- the largest ----------------------------------------------------------------------------- */
+
+enum { LARGEST = 10, ROUNDS = 5 };
+
+typedef struct large {
+    char what[160];
+    int64_t size;
+    double lower, render, verify; /* ms of processor time, the median of some rounds */
+} large;
+
+static bool wants_largest;
+static large largest[KINDS][LARGEST];
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *ms)
+{
+    qsort(ms, ROUNDS, sizeof *ms, by_value);
+    return ms[ROUNDS / 2];
+}
+
+static double now_ms(void) { return (double)clock() * 1e3 / CLOCKS_PER_SEC; }
+
+static void measure(const um_kernel *k, int32_t kind, large *l)
+{
+    double lower[ROUNDS], render[ROUNDS], verify[ROUNDS];
+    for (int32_t i = 0; i < ROUNDS; i++) {
+        um_text out = {0};
+        um_kernel *lowered;
+        double begin = now_ms();
+        CHECK_OK(lower_for(k, kind, 0, &lowered));
+        lower[i] = now_ms() - begin;
+        CHECK_OK(render_as(lowered, kind, &out));
+        render[i] = now_ms() - begin - lower[i];
+        CHECK_OK(um_kernel_verify(lowered));
+        verify[i] = now_ms() - begin - lower[i] - render[i];
+        um_text_release(&out);
+        um_kernel_release(lowered);
+    }
+    l->lower = median(lower);
+    l->render = median(render);
+    l->verify = median(verify);
+}
+
+/* Where it belongs among the largest of its target, if it does. */
+static void note_size(const um_kernel *k, int32_t kind, int64_t size, const char *what)
+{
+    large *l = largest[kind];
+    int32_t at = LARGEST;
+    while (at > 0 && l[at - 1].size < size) at--;
+    if (at == LARGEST) return;
+    memmove(l + at + 1, l + at, (size_t)(LARGEST - 1 - at) * sizeof *l);
+    l[at] = (large){.size = size};
+    snprintf(l[at].what, sizeof l[at].what, "%.100s, %.48s", what, k->name);
+    measure(k, kind, &l[at]);
+}
+
+static void show_largest(void)
+{
+    printf("%-14s %9s %8s %8s %8s  ms of: lower, render, verify\n", "target", "bytes", "", "", "");
+    for (int32_t kind = 0; kind < KINDS; kind++)
+        for (const large *l = largest[kind]; l < largest[kind] + LARGEST; l++) {
+            bool slow = l->render + l->verify > 5;
+            printf("%-14s %9lld %8.2f %8.2f %8.2f  %s%s\n", kind_name(kind), (long long)l->size,
+                   l->lower, l->render, l->verify, l->what, slow ? "  SLOW" : "");
+            CHECK_MSG(!slow, "%s", l->what);
+        }
+}
+
+/* ---- every kernel ---------------------------------------------------------------------------- */
 
 static void try_kernel(const um_kernel *k, const char *what)
 {
@@ -186,6 +274,7 @@ static void try_kernel(const um_kernel *k, const char *what)
                 all.good[least][kind]++;
             else if (refusal >= 0)
                 all.refused[least][kind][refusal]++;
+            if (status == UM_OK && wants_largest && !least) note_size(k, kind, out.size, what);
             if (status == UM_OK && kind < VULKAN) check_helpers(out.data, what, kind);
             if (status == UM_OK && folder) put_kernel(&out, kind, what);
             um_text_release(&out);
@@ -203,23 +292,64 @@ static bool place(um_op *op)
     return um_view_count(&op->out[0]) > 0 && um_kplan_supports(op, why, sizeof why);
 }
 
-/* The first sample that has kernels, or all that do. */
+/* What makes kernels of one op and dtype different forms, as opposed to more axes or other views:
+ * the work-group, what they keep in shared and private memory, and barriers. */
+static uint64_t form_of(const um_kernel *k, um_op_id op, um_dtype dtype)
+{
+    uint64_t hash = um_hash(k->name, strlen(k->name), (uint64_t)op << 8 | (uint64_t)dtype);
+    hash = um_hash(k->group_size, sizeof k->group_size, hash);
+    for (int64_t i = 0; i < k->mem_count; i++) {
+        const um_kmem *m = &k->mem[i];
+        uint64_t kept[] = {m->space, m->type.dtype, m->type.lanes, m->count};
+        if (m->space == UM_SPACE_SHARED || m->space == UM_SPACE_PRIVATE)
+            hash = um_hash(kept, sizeof kept, hash);
+    }
+    for (int64_t i = 1; i < k->inst_count; i++)
+        if (k->inst[i].op == UM_KOP_BARRIER) hash = um_hash("barrier", 7, hash);
+    return hash;
+}
+
+/* The kernels of the first sample, and of others those of a form that was not there; or all. */
+static bool is_wanted(const um_kernel *k, const um_op *op, um_dtype dtype, bool is_first)
+{
+    static uint64_t forms[1 << 14];
+    static int32_t count;
+    uint64_t form = form_of(k, op->id, dtype);
+    int32_t at = 0;
+    while (at < count && forms[at] != form) at++;
+    if (at < count) return is_first || every_sample;
+    CHECK(count < (int32_t)UM_COUNT_OF(forms));
+    if (count < (int32_t)UM_COUNT_OF(forms)) forms[count++] = form;
+    return true;
+}
+
+static void try_plan(const um_op *op, int32_t form, um_dtype dtype, bool is_first, int32_t *forms)
+{
+    static um_kplan plan;
+    char what[100];
+    CHECK_OK(um_kplan_make(op, NULL, form, &plan));
+    for (int32_t i = 0; i < plan.launch_count; i++) {
+        const um_kernel *k = plan.launch[i].kernel;
+        snprintf(what, sizeof what, "%s/%s launch %d", um_op_name(op->id), um_dtype_name(dtype),
+                 (int)i + 1);
+        if (is_wanted(k, op, dtype, is_first)) try_kernel(k, what);
+    }
+    *forms = plan.form_count;
+    um_kplan_release(&plan);
+}
+
 static void try_op(const um_op_row *row, um_dtype dtype)
 {
-    char what[100];
+    bool is_first = true;
     for (int32_t index = 0;; index++) {
         um_sample sample = {.op.id = row->id};
-        um_kplan plan;
+        int32_t forms;
         if (!row->sample(index, dtype, &sample)) return;
         if (!place(&sample.op)) continue;
-        CHECK_OK(um_kplan_make(&sample.op, NULL, 0, &plan));
-        for (int32_t i = 0; i < plan.launch_count; i++) {
-            snprintf(what, sizeof what, "%s/%s launch %d", row->name, um_dtype_name(dtype),
-                     (int)i + 1);
-            try_kernel(plan.launch[i].kernel, what);
-        }
-        um_kplan_release(&plan);
-        if (!every_sample) return;
+        try_plan(&sample.op, 0, dtype, is_first, &forms);
+        for (int32_t form = 1; form <= forms && forms > 1; form++)
+            try_plan(&sample.op, form, dtype, false, &forms);
+        is_first = false;
     }
 }
 
@@ -243,7 +373,8 @@ static void test_all(void)
 
 static bool parse(int argc, char **argv)
 {
-    if (argc == 1) return true;
+    wants_largest = argc == 2 && strcmp(argv[1], "largest") == 0;
+    if (argc == 1 || wants_largest) return true;
     for (int32_t kind = 0; argc > 2 && kind < KINDS; kind++)
         if (strcmp(argv[1], kind_name(kind)) == 0) wanted = kind;
     every_sample = argc > 3 && strcmp(argv[3], "all") == 0;
@@ -254,7 +385,7 @@ static bool parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
-        fprintf(stderr, "usage: %s [TARGET FOLDER [all]]\n", argv[0]);
+        fprintf(stderr, "usage: %s [largest | TARGET FOLDER [all]]\n", argv[0]);
         return 2;
     }
     if (folder) {
@@ -265,5 +396,6 @@ int main(int argc, char **argv)
     }
     TEST(test_all);
     if (list) CHECK(fclose(list) == 0);
+    if (wants_largest) TEST(show_largest);
     return TEST_RESULT();
 }
