@@ -66,7 +66,7 @@ static int64_t parts_of(um_klimits limits, const um_op *op)
 
 static void large_views_are_cut(void)
 {
-    const um_klimits none = {0}, webgpu = {128 << 20, {65535, 65535}};
+    const um_klimits none = {0}, webgpu = {128 << 20, {65535, 65535}, 8};
     um_op add = op_of(UM_OP_ADD, 2, UM_F32, 2, (const int64_t[]){3, (int64_t)1 << 32});
     finish_op(&add);
     int64_t parts = parts_of(none, &add);
@@ -129,13 +129,30 @@ static void what_cannot_be_cut_says_so(void)
     CHECK(strstr(um_last_error()->message, "no kernel for 2^30 elements") != NULL);
 }
 
+static void more_buffers_than_a_device_takes_are_refused(void)
+{
+    um_map_program program = {.dtype = UM_F32, .inst_count = 7};
+    for (uint8_t i = 0; i < 7; i++)
+        program.inst[i] = (um_map_inst){.op = UM_OP_ADD, .src = {i ? 7 + i : 0, i + 1}};
+    um_op map = op_of(UM_OP_MAP, 8, UM_F32, 1, (const int64_t[]){1000});
+    map.attrs.program = &program;
+    finish_op(&map);
+    CHECK(parts_of((um_klimits){.buffer_count_max = 9}, &map) == 1);
+    CHECK(parts_of((um_klimits){.buffer_count_max = 8}, &map) == 0);
+    CHECK(strcmp(um_last_error()->message, "map: a kernel takes 9 buffers, the device 8") == 0);
+    map.in[7].ptr = map.in[6].ptr; /* how many views, not memories, counts */
+    CHECK(parts_of((um_klimits){.buffer_count_max = 8}, &map) == 0);
+    map.out[0].ptr = map.in[0].ptr; /* but in place it is one view */
+    CHECK(parts_of((um_klimits){.buffer_count_max = 8}, &map) == 1);
+}
+
 static void groups_are_folded(void)
 {
     um_op add = op_of(UM_OP_ADD, 2, UM_F32, 1, (const int64_t[]){256 * 40});
     finish_op(&add);
-    CHECK(parts_of((um_klimits){0, {7, 7}}, &add) == 1); /* 7 x 6 */
-    CHECK(parts_of((um_klimits){0, {6, 6}}, &add) == 2);
-    CHECK(parts_of((um_klimits){0, {1, 1}}, &add) == 40 + 24);
+    CHECK(parts_of((um_klimits){0, {7, 7}, 0}, &add) == 1); /* 7 x 6 */
+    CHECK(parts_of((um_klimits){0, {6, 6}, 0}, &add) == 2);
+    CHECK(parts_of((um_klimits){0, {1, 1}, 0}, &add) == 40 + 24);
 }
 
 /* ---- on the device -----------------------------------------------------------------------------
@@ -207,6 +224,7 @@ int main(void)
     TEST(large_views_are_cut);
     TEST(numbers_of_invocations_fit);
     TEST(what_cannot_be_cut_says_so);
+    TEST(more_buffers_than_a_device_takes_are_refused);
     TEST(groups_are_folded);
     TEST(parts_give_the_same_bits);
     return TEST_RESULT();

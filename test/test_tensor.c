@@ -413,6 +413,27 @@ static void test_wrap(void)
     FAILS(um_wrap(device, &view), UM_INVALID_ARGUMENT, "allocation");
 }
 
+/* On a device whose kernels take few buffers less is fused. */
+static void test_few_buffers(void)
+{
+    um_device *other = device;
+    uint64_t took[2];
+    for (int few = 0; few < 2; few++) {
+        setenv("UMBEL_INTERP_LIMITS", few ? "buffers:5" : "buffers:11", 1);
+        CHECK_OK(um_open("interp", &device));
+        um_tensor *y = vector(3, (float[]){1, 2, 3});
+        uint64_t start = runs();
+        for (int i = 0; i < 20; i++) y = um_add(y, vector(3, (float[]){1, 2, 3}));
+        y = um_mul(um_sum(um_ref(y), 1u << 0, true), y);
+        IS(y, 21 * 126, 42 * 126, 63 * 126);
+        took[few] = runs() - start;
+        um_device_release(device);
+    }
+    CHECK(took[0] < took[1]);
+    unsetenv("UMBEL_INTERP_LIMITS");
+    device = other;
+}
+
 /* The program of the failing allocator: everything is released whatever fails. */
 static um_status little_program(void)
 {
@@ -470,6 +491,7 @@ int main(void)
     TEST(test_async_error);
     TEST(test_layers);
     TEST(test_wrap);
+    TEST(test_few_buffers);
     um_device_release(device);
     device = NULL;
     TEST(test_failing_allocator);

@@ -70,6 +70,17 @@ static bool fold_groups(const um_klimits *l, um_klaunch *launch)
     return !l->group_count_max[1] || y <= l->group_count_max[1];
 }
 
+/* No part of an op has fewer. */
+static bool buffers_fit(walk *w)
+{
+    int32_t most = w->limits.buffer_count_max, count = 0;
+    for (int32_t i = 0; i < w->plan.launch_count; i++)
+        count = UM_MAX(count, w->plan.launch[i].buffer_count);
+    if (!most || count <= most) return true;
+    snprintf(w->why, sizeof w->why, "a kernel takes %d buffers, the device %d", count, most);
+    return false;
+}
+
 static bool launches_fit(walk *w)
 {
     const um_klimits *l = &w->limits;
@@ -148,6 +159,7 @@ static um_status try_whole(walk *w, const um_op *op, bool *fits)
         return is_large(op) ? UM_OK : UM_FAIL(UM_UNSUPPORTED, "%s", w->why);
     }
     um_status status = um_kcache_plan(w->cache, op, w->form, &w->plan);
+    if (status == UM_OK && !buffers_fit(w)) status = refuse(w, op);
     if (status == UM_OK) *fits = launches_fit(w);
     if (*fits && w->fn) status = w->fn(w->ctx, op, &w->plan);
     um_kcache_release_plan(&w->plan);
@@ -192,14 +204,24 @@ static bool groups_fit(const um_klimits *l, const um_op *op)
     return true;
 }
 
+/* With one of scratch memory. */
+static bool has_few_buffers(const um_klimits *l, const um_op *op)
+{
+    return !l->buffer_count_max || op->in_count + op->out_count < l->buffer_count_max;
+}
+
 bool um_planner_supports(um_kcache *cache, const um_klimits *limits, const um_op *op, char *why,
                          size_t why_size)
 {
     walk w = {.cache = cache, .limits = *limits};
-    if (excess_of(&w, op) == 0 && groups_fit(limits, op) && um_kplan_supports(op, why, why_size))
+    if (excess_of(&w, op) == 0 && groups_fit(limits, op) && has_few_buffers(limits, op) &&
+        um_kplan_supports(op, why, why_size))
         return true;
+    um_op apart = *op; /* views without a memory yet are not in place of each other */
+    for (int32_t i = 0; i < op->out_count; i++)
+        if (!op->out[i].ptr) apart.out[i].ptr = (um_ptr)(i + 1) << 50;
     um_error before = *um_last_error();
-    bool good = walk_parts(&w, op) == UM_OK;
+    bool good = walk_parts(&w, &apart) == UM_OK;
     if (!good && why_size > 0) snprintf(why, why_size, "%s", um_last_error()->message);
     um_fail_again(&before);
     return good;

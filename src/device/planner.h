@@ -11,11 +11,13 @@
 typedef struct um_klimits {
     uint64_t binding_max_bytes;
     uint32_t group_count_max[2]; /* of the first two dimensions; a launch uses no other */
+    int32_t buffer_count_max;    /* of a launch; 0: as many as there may be */
 } um_klimits;
 static inline um_klimits um_klimits_of(const um_caps *caps)
 {
     return (um_klimits){caps->binding_max_bytes,
-                        {(uint32_t)caps->group_count_max[0], (uint32_t)caps->group_count_max[1]}};
+                        {(uint32_t)caps->group_count_max[0], (uint32_t)caps->group_count_max[1]},
+                        caps->bindings_max};
 }
 
 /* Enqueues a plan, which it may change and whose owner it is not. */

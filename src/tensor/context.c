@@ -17,12 +17,21 @@ static void context_destroy(void *pointer)
     um_mem_free(context);
 }
 
+/* Of a kernel; where there is no limit, or it isn't known, more than any op has. */
+static int32_t buffer_count_max(um_device *device)
+{
+    um_caps caps = {.struct_size = sizeof caps};
+    bool known = um_device_caps(device, &caps) == UM_OK && caps.bindings_max > 0;
+    return known ? caps.bindings_max : INT32_MAX;
+}
+
 static um_status context_make(um_device *device, void **out)
 {
     *out = NULL;
     um_context *context = um_mem_zalloc(sizeof *context);
     if (!context) return UM_FAIL(UM_OUT_OF_MEMORY, "tensor: no memory for a device's context");
     context->device = device;
+    context->buffer_count_max = buffer_count_max(device);
     UM_TRY_OR(um_mutex_init(&context->lock), fail);
     UM_TRY_OR(um_stream_open(device, 0, true, &context->stream), fail_lock);
     *out = context;

@@ -61,10 +61,16 @@ static bool can_carry(const um_tensor *x, const um_tensor *node, um_dtype dtype)
     return carries && is_unseen(x) && x->dtype == dtype && has_shape_of(x, node);
 }
 
+/* Inputs that an op can have, beside its output and scratch memory. */
+static int32_t inputs_max(const um_tensor *x)
+{
+    return UM_MIN(UM_OP_MAX_INPUTS, x->context->buffer_count_max - 2);
+}
+
 /* Inputs of a program on x, beside what x gives it. */
 static int32_t room_for_epilogue(const um_tensor *x)
 {
-    return UM_MIN(UM_OP_MAX_INPUTS - um_op_get_row(x->op)->in_max, UM_MAP_MAX_INPUTS - 1);
+    return UM_MIN(inputs_max(x) - um_op_get_row(x->op)->in_max, UM_MAP_MAX_INPUTS - 1);
 }
 
 /* How much of a program's room a node takes by itself. A constant that somebody else has run first
@@ -150,14 +156,15 @@ void um_fuse_plan(um_tensor *node)
     um_tensor *members[UM_MAP_MAX_INSTS];
     if (um_node_is_map(node)) {
         if (node->absorbed) return;
-        int32_t inputs = plan_program(node, 0, UM_MAP_MAX_INPUTS, has_program(node));
+        int32_t most = UM_MIN(UM_MAP_MAX_INPUTS, inputs_max(node) + 1); /* it has no scratch */
+        int32_t inputs = plan_program(node, 0, most, has_program(node));
         um_tensor *carrier = find_carrier(members, gather_members(node, members));
         if (carrier) carrier->riding = inputs - 1;
         return;
     }
     if (!wants_prologue(node)) return;
     um_tensor *x = node->in[0];
-    int32_t insts, inputs, most = UM_MIN(UM_OP_MAX_INPUTS - node->riding, UM_MAP_MAX_INPUTS);
+    int32_t insts, inputs, most = UM_MIN(inputs_max(node) - node->riding, UM_MAP_MAX_INPUTS);
     node->riding = 0;
     if (!has_program(x) || !is_unseen(x) || x->dtype != program_dtype(x)) return;
     own_size(x, &insts, &inputs);

@@ -42,9 +42,10 @@ typedef struct um_lost_span {
 struct um_context {
     um_device *device; /* borrowed: the device owns the context */
     um_stream *stream;
-    um_mutex lock;       /* held while a schedule runs; guards everything */
-    uint64_t sequence;   /* counts runs of ops and writes */
-    uint64_t known_good; /* everything up to here is known to have worked */
+    int32_t buffer_count_max; /* of an op that is fused, with one of scratch memory */
+    um_mutex lock;            /* held while a schedule runs; guards everything */
+    uint64_t sequence;        /* counts runs of ops and writes */
+    uint64_t known_good;      /* everything up to here is known to have worked */
     um_lost_span *lost;
     int64_t lost_count, lost_capacity;
     um_tensor **order; /* the schedule under way; kept, so that a warm one allocates nothing */

@@ -74,20 +74,24 @@ static um_target wanted_target(const char *text)
     return target;
 }
 
-/* "groups:7,binding:4096", or one of them; false: it is something else. */
+/* "groups:7,binding:4096,buffers:8", or some of them; false: it is something else. */
 static bool wanted_limits(const char *text, um_klimits *out)
 {
-    static const char *const names[] = {"groups:", "binding:"};
+    enum { GROUPS, BINDING, BUFFERS, NAMES };
+    static const char *const names[] = {"groups:", "binding:", "buffers:"};
     for (bool more = true; more; text++) {
-        int32_t which = strncmp(text, names[0], strlen(names[0])) == 0 ? 0 : 1;
-        if (strncmp(text, names[which], strlen(names[which])) != 0) return false;
+        int32_t which = 0;
+        while (which < NAMES && strncmp(text, names[which], strlen(names[which])) != 0) which++;
+        if (which == NAMES) return false;
         char *end;
         unsigned long number = strtoul(text + strlen(names[which]), &end, 10);
         if (number < 1 || number > INT32_MAX || (*end && *end != ',')) return false;
-        if (which == 0)
+        if (which == GROUPS)
             out->group_count_max[0] = out->group_count_max[1] = (uint32_t)number;
-        else
+        else if (which == BINDING)
             out->binding_max_bytes = number;
+        else
+            out->buffer_count_max = (int32_t)number;
         more = *end == ',';
         text = end;
     }
@@ -182,11 +186,11 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
         return um_backend_fail(UM_INVALID_ARGUMENT, "interp", NULL, 0,
                                "interp: %s is %s, wanted opencl, cuda, hip, metal or wgsl",
                                um_env_name(UM_ENV_INTERP_AS), as);
-    um_klimits limits = {UINT64_MAX, {INT32_MAX, INT32_MAX}};
+    um_klimits limits = {UINT64_MAX, {INT32_MAX, INT32_MAX}, UM_K_MAX_BUFFERS};
     const char *wanted = um_env_get(UM_ENV_INTERP_LIMITS);
     if (wanted && !wanted_limits(wanted, &limits))
         return um_backend_fail(UM_INVALID_ARGUMENT, "interp", NULL, 0,
-                               "interp: %s is %s, wanted groups:N, binding:N or both",
+                               "interp: %s is %s, wanted groups:N, binding:N, buffers:N",
                                um_env_name(UM_ENV_INTERP_LIMITS), wanted);
     um_backend_device *device = um_mem_zalloc(sizeof *device);
     if (!device) return no_memory(NULL, "a device");
@@ -227,7 +231,7 @@ static um_status interp_caps(um_backend_device *device, um_caps *out)
         out->group_count_max[d] = (int32_t)device->limits.group_count_max[UM_MIN(d, 1)];
     }
     out->group_invocations_max = 1024;
-    out->bindings_max = UM_K_MAX_BUFFERS;
+    out->bindings_max = device->limits.buffer_count_max;
     out->matrix_tile_count = device->unit.tile_count;
     memcpy(out->matrix_tiles, device->tile, sizeof device->tile);
     if (device->unit.tile_count) out->features |= UM_FEATURE_TENSOR_CORES | UM_FEATURE_ASYNC_COPY;
@@ -346,7 +350,7 @@ static bool interp_supports(um_backend_device *device, const um_op *op, char *wh
 /* What a device with these limits would not do. */
 static um_status check_limits(const um_klimits *limits, const um_klaunch *launch)
 {
-    bool good = launch->group_count[2] == 1;
+    bool good = launch->group_count[2] == 1 && launch->buffer_count <= limits->buffer_count_max;
     for (int32_t d = 0; d < 2; d++)
         good = good && launch->group_count[d] <= limits->group_count_max[d];
     for (int32_t b = 0; b < launch->buffer_count; b++)

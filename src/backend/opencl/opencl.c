@@ -85,7 +85,8 @@ static void set_limits(um_backend_device *device)
 {
     cl_any id = device->id;
     device->next_base = (um_ptr)1 << 40;
-    device->limits = (um_klimits){um_cl_number(id, UM_CL_DEVICE_MAX_ALLOC), {INT32_MAX, INT32_MAX}};
+    device->limits =
+        (um_klimits){um_cl_number(id, UM_CL_DEVICE_MAX_ALLOC), {INT32_MAX, INT32_MAX}, 0};
     device->types = UINT32_MAX;
     if (!um_cl_has(id, "cl_khr_fp16")) device->types &= ~(uint32_t)UM_BIT(UM_F16);
     if (!um_cl_has(id, "cl_khr_fp64")) device->types &= ~(uint32_t)UM_BIT(UM_F64);

@@ -114,7 +114,7 @@ static void set_ways(um_backend_device *device)
     device->is_mapped = is_shared(p) && !is_asked("staging");
     uint64_t most = LIMIT_BYTES;
     if (!device->by_address) most = UM_MIN(most, l->storage_range - l->storage_alignment);
-    device->limits = (um_klimits){most / 256 * 256, {l->group_count[0], l->group_count[1]}};
+    device->limits = (um_klimits){most / 256 * 256, {l->group_count[0], l->group_count[1]}, 0};
     const struct {
         uint32_t has, types;
     } rows[] = {{UM_VK_F64, UM_BIT(UM_F64)},
