@@ -1,12 +1,10 @@
 /* render/spirv_inst.c: the instructions of a kernel in SPIR-V. A vector value is as many scalar
  * ones, as in cstyle.c. */
-#include "ir/math.h"
 #include "render/spirv.h"
 
 #include <stdio.h>
 
 enum {
-    EXT = 0x1000, /* of an opcode in the tables: one of the extended set's */
     OP_EXT = 12,
     OP_COPY = 83,
     OP_LOGICAL_NOT_EQUAL = 165,
@@ -30,7 +28,8 @@ static const um_spirv_row rows[UM_KOP_LIMIT] = {
     [UM_KOP_POPCOUNT] = {0, 205, 205, 0},
 };
 
-/* Of GLSL.std.450 and OpenCL.std; 0: none. F: of floats alone. */
+/* Of GLSL.std.450 and OpenCL.std; 0: none. F: of floats alone. Functions are in the IR (ir/math.h).
+ */
 #define F(vulkan, kernel)                                                                          \
     {                                                                                              \
         {vulkan, 0, 0, 0}, { kernel, 0, 0, 0 }                                                     \
@@ -51,28 +50,6 @@ static const struct {
     [UM_KOP_CEIL] = F(9, 12),
     [UM_KOP_TRUNC] = F(3, 66),
     [UM_KOP_ROUND] = F(2, 53),
-    [UM_KOP_EXP] = F(27, 19),
-    [UM_KOP_EXP2] = F(29, 20),
-    [UM_KOP_EXPM1] = F(0, 22),
-    [UM_KOP_LOG] = F(28, 37),
-    [UM_KOP_LOG2] = F(30, 38),
-    [UM_KOP_LOG10] = F(0, 39),
-    [UM_KOP_LOG1P] = F(0, 40),
-    [UM_KOP_SIN] = F(13, 57),
-    [UM_KOP_COS] = F(14, 14),
-    [UM_KOP_TAN] = F(15, 62),
-    [UM_KOP_ASIN] = F(16, 3),
-    [UM_KOP_ACOS] = F(17, 0),
-    [UM_KOP_ATAN] = F(18, 6),
-    [UM_KOP_SINH] = F(19, 59),
-    [UM_KOP_COSH] = F(20, 15),
-    [UM_KOP_TANH] = F(21, 63),
-    [UM_KOP_ASINH] = F(22, 4),
-    [UM_KOP_ACOSH] = F(23, 1),
-    [UM_KOP_ATANH] = F(24, 9),
-    [UM_KOP_ERF] = F(0, 18),
-    [UM_KOP_POW] = F(26, 48),
-    [UM_KOP_ATAN2] = F(25, 7),
 };
 
 uint32_t um_spirv_by_class(um_spirv_row row, um_dtype dtype)
@@ -197,10 +174,7 @@ static uint32_t from_table(um_spirv *s, um_val v, um_dtype operands, um_dtype re
              arity = (uint32_t)um_kinst_arity(inst);
     uint32_t number = um_spirv_by_class(
         s->is_kernel ? ext_rows[inst->op].kernel : ext_rows[inst->op].vulkan, operands);
-    if (inst->op == UM_KOP_ACOS && s->is_kernel) number = EXT; /* acos is number 0 there */
-    if (!s->is_kernel && operands == UM_F64 && um_kop_is_math(inst->op)) number = 0; /* of f32 */
-    uint32_t id = um_spirv_id(s),
-             words[7] = {um_spirv_type(s, result), id, s->ext_set, number & (EXT - 1)};
+    uint32_t id = um_spirv_id(s), words[7] = {um_spirv_type(s, result), id, s->ext_set, number};
     if (number) {
         memcpy(words + 4, a, arity * sizeof *a);
         um_spirv_put(&s->body, OP_EXT, 4 + (int32_t)arity, words);
