@@ -206,7 +206,7 @@ static int show_rendered(const dump *d, const um_kernel *kernel, int32_t index)
     um_status status = um_kernel_lower(kernel, &lacks, &lowered);
     if (status == UM_OK)
         status = d->form == TEXT ? um_render_text(lowered, d->text, &out)
-                                 : um_render_spirv(lowered, d->flavour, &out);
+                                 : um_render_spirv(lowered, d->flavour, 0, &out);
     int code = status != UM_OK    ? cli_fail_status()
                : d->form == SPIRV ? write_module(d, &out, index)
                                   : write_all(d->output, d->file, out.data, (size_t)out.size);

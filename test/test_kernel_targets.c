@@ -172,7 +172,8 @@ static um_status lower_for(const um_kernel *k, int32_t kind, int32_t least, um_k
 static um_status render_as(const um_kernel *lowered, int32_t kind, um_text *out)
 {
     if (kind < UM_TARGET_COUNT) return um_render_text(lowered, (um_target)kind, out);
-    return um_render_spirv(lowered, (um_spirv_flavour)(kind - UM_TARGET_COUNT), out);
+    return um_render_spirv(lowered, (um_spirv_flavour)(kind - UM_TARGET_COUNT),
+                           kind == ADDRESS ? UM_SPIRV_MODES : 0, out);
 }
 
 static um_status lower_and_render(const um_kernel *k, int32_t kind, int32_t least, um_text *out)

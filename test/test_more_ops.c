@@ -75,7 +75,7 @@ static void render(const um_kernel *kernel, int32_t target)
     um_text out = {0};
     CHECK_OK(um_kernel_lower(kernel, &lacks, &lowered));
     CHECK_OK(is_text ? um_render_text(lowered, (um_target)target, &out)
-                     : um_render_spirv(lowered, flavour, &out));
+                     : um_render_spirv(lowered, flavour, 0, &out));
     CHECK(out.size > 200);
     um_text_release(&out);
     um_kernel_release(lowered);

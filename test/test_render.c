@@ -155,7 +155,7 @@ static const char *const spirv_kinds[] = {"vulkan.spv", "kernel.spv", "address.s
 static um_status render(const um_kernel *k, int32_t kind, um_text *out)
 {
     if (kind < UM_TARGET_COUNT) return um_render_text(k, (um_target)kind, out);
-    return um_render_spirv(k, (um_spirv_flavour)(kind - UM_TARGET_COUNT), out);
+    return um_render_spirv(k, (um_spirv_flavour)(kind - UM_TARGET_COUNT), 0, out);
 }
 
 static const char *kind_name(int32_t kind)

@@ -378,6 +378,20 @@ uint32_t um_spirv_builtin(um_spirv *s, um_kop op, uint32_t dim)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* Of SPV_KHR_float_controls, by bit. */
+static const struct {
+    uint16_t mode, capability;
+} float_modes[] = {{4461, 4466}, {4461, 4466}, {4459, 4464},
+                   {4459, 4464}, {4462, 4467}, {4462, 4467}};
+
+static void declare_modes(um_spirv *s)
+{
+    const uint32_t wide = UM_SPIRV_SPECIALS_64 | UM_SPIRV_SUBNORMALS_64 | UM_SPIRV_NEAREST_64;
+    if (!s->type[UM_F64]) s->modes &= ~wide;
+    for (size_t i = 0; i < UM_COUNT_OF(float_modes); i++)
+        if (s->modes >> i & 1) um_spirv_capability(s, float_modes[i].capability);
+}
+
 /* What stands before the types: sets, memory model, entry point, modes. */
 static void put_head(um_spirv *s, um_text *out)
 {
@@ -404,6 +418,7 @@ static void put_head(um_spirv *s, um_text *out)
         for (size_t e = 0; e < UM_COUNT_OF(extensions); e++)
             if (s->capability[i] == extensions[e].capability)
                 put_named(out, 10, 0, NULL, extensions[e].name, 0, NULL);
+    if (s->modes) put_named(out, 10, 0, NULL, "SPV_KHR_float_controls", 0, NULL);
     put_named(out, 11, 1, &s->ext_set, s->is_kernel ? "OpenCL.std" : "GLSL.std.450", 0, NULL);
     uint32_t of_vulkan = k->frag_count > 0 ? VULKAN : GLSL_450;
     UM_SPIRV(out, 14,
@@ -416,6 +431,9 @@ static void put_head(um_spirv *s, um_text *out)
     UM_SPIRV(out, MODE, s->function, LOCAL_SIZE, k->group_size[0], k->group_size[1],
              k->group_size[2]);
     if (s->is_kernel) UM_SPIRV(out, MODE, s->function, CONTRACTION_OFF);
+    for (uint32_t i = 0; i < UM_COUNT_OF(float_modes); i++)
+        if (s->modes >> i & 1)
+            UM_SPIRV(out, MODE, s->function, float_modes[i].mode, i % 2 ? 64 : 32);
 }
 
 static void put_section(um_text *out, const um_text *section)
@@ -466,12 +484,14 @@ static um_status render(um_spirv *s, um_text *out)
     um_spirv_declare_frags(s);
     for (int64_t v = 1; v < s->k->inst_count && s->status == UM_OK; v++)
         um_spirv_walk(s, (um_val)v);
+    declare_modes(s);
     if (s->status == UM_OK) assemble(s, &params, function_type, out);
     um_text_release(&params);
     return s->status != UM_OK ? s->status : out->status;
 }
 
-um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_text *out)
+um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, uint32_t modes,
+                          um_text *out)
 {
     if (!kernel || !out || !kernel->finished)
         return UM_FAIL(UM_INVALID_ARGUMENT, "um_render_spirv: %s",
@@ -480,7 +500,8 @@ um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, um_
                                : "the kernel is not finished");
     um_spirv s = {.k = kernel,
                   .is_kernel = flavour == UM_SPIRV_KERNEL,
-                  .by_address = flavour == UM_SPIRV_VULKAN_ADDRESS};
+                  .by_address = flavour == UM_SPIRV_VULKAN_ADDRESS,
+                  .modes = modes};
     size_t mems = (size_t)kernel->mem_count, scalars = (size_t)kernel->scalar_count;
     size_t frags = (size_t)kernel->frag_count;
     um_status status = UM_OUT_OF_MEMORY;

@@ -22,6 +22,7 @@ typedef struct um_spirv {
     const um_kernel *k;
     bool is_kernel;  /* for OpenCL environments, else for Vulkan */
     bool by_address; /* for Vulkan, without bindings */
+    uint32_t modes;  /* of floats; those of f64 where it has any */
     um_status status;
     uint32_t next_id;
     um_text capabilities, decorations, globals, variables, body; /* sections of the module */

@@ -136,7 +136,7 @@ um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **objec
     p->refs = 1;
     p->device = device;
     um_status status = um_kernel_lower(kernel, &lacks, &lowered);
-    if (status == UM_OK) status = um_render_spirv(lowered, flavour, &text);
+    if (status == UM_OK) status = um_render_spirv(lowered, flavour, device->physical->modes, &text);
     for (int32_t m = 0; status == UM_OK && m < lowered->mem_count; m++) {
         if (lowered->mem[m].space != UM_SPACE_BUFFER) continue;
         p->element_bytes[p->buffer_count] = (uint8_t)(um_ktype_bits(lowered->mem[m].type) / 8);

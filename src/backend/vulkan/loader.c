@@ -1,6 +1,7 @@
 /* backend/vulkan/loader.c: opens the Vulkan loader and looks for devices, once; and opens a device.
  */
 #include "backend/vulkan/vulkan.h"
+#include "render/render.h"
 
 #include <stdio.h>
 
@@ -84,15 +85,32 @@ static void read_features(um_vk_physical *p, const extensions *all)
     if (p->more[ADDRESS].has[0]) p->has |= UM_VK_ADDRESSES;
 }
 
+/* Each is in the order f16, f32, f64. How subnormals are treated may have to be the same in all. */
+static uint32_t modes_of(const vk_float_controls *c)
+{
+    enum { OF_EACH = 1, TOGETHER = 2 };
+    uint32_t modes = 0;
+    if (c->specials[1]) modes |= UM_SPIRV_SPECIALS_32;
+    if (c->specials[2]) modes |= UM_SPIRV_SPECIALS_64;
+    if (c->subnormals[1] && c->subnormals_apart != TOGETHER) modes |= UM_SPIRV_SUBNORMALS_32;
+    if (c->subnormals[2] && c->subnormals_apart == OF_EACH) modes |= UM_SPIRV_SUBNORMALS_64;
+    if (c->nearest[1] && c->rounding_apart != TOGETHER) modes |= UM_SPIRV_NEAREST_32;
+    if (c->nearest[2] && c->rounding_apart == OF_EACH) modes |= UM_SPIRV_NEAREST_64;
+    return modes;
+}
+
 static void read_properties(um_vk_physical *p)
 {
+    vk_float_controls floats = {.type = VK_IS_FLOAT_CONTROLS};
     vk_subgroup_sizes sizes = {.type = VK_IS_SUBGROUP_SIZES};
     vk_subgroup_properties subgroup = {.type = VK_IS_SUBGROUP};
     vk_maintenance_3 sizes_max = {.type = VK_IS_MAINTENANCE_3, .next = &subgroup};
     if (p->more[SUBGROUP_SIZE].has[0] && p->more[SUBGROUP_SIZE].has[1]) subgroup.next = &sizes;
-    p->properties.next = &sizes_max;
+    floats.next = &sizes_max;
+    p->properties.next = p->properties.api_version >= VK_API_1_2 ? (void *)&floats : &sizes_max;
     um_vk.vkGetPhysicalDeviceProperties2(p->handle, &p->properties);
     p->properties.next = NULL;
+    p->modes = modes_of(&floats);
     p->allocation_max_bytes = sizes_max.allocation_max;
     bool all_types =
         !(p->has & (UM_VK_I64 | UM_VK_I16 | UM_VK_I8)) || p->more[SUBGROUP_TYPES].has[0];

@@ -38,6 +38,7 @@ typedef struct um_vk_physical {
     uint64_t allocation_max_bytes;
     uint32_t has;
     uint32_t subgroup_size; /* that a kernel can ask for; 0: it has no use of subgroups */
+    uint32_t modes;         /* of floats, um_render_spirv's */
     uint32_t family, queue_count;
     vk_memory_properties memory;
     vk_features features; /* those that are used */
