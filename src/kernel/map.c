@@ -3,8 +3,9 @@
  * makes one element, or those of a 32-bit word. */
 #include "op/move.h"
 
-#include "ir/math.h"
 #include "kernel/library.h"
+
+#include "ir/math.h"
 
 #include <math.h>
 
@@ -162,7 +163,7 @@ static int32_t move_words(const um_op *op, uint64_t word[WORDS / 2])
 /* sum[0] + sum[1] += a (b[0] + b[1]), to twice f32's digits. */
 static void add_product(um_kernel *k, um_val sum[2], um_val a, const um_val b[2])
 {
-    um_val p = um_k_mul(k, a, b[0]), low = um_k_fma(k, a, b[0], um_k_neg(k, p));
+    um_val low, p = um_k_product(k, a, b[0], &low);
     low = um_k_fma(k, a, b[1], low);
     um_val lost;
     sum[0] = um_k_sum(k, sum[0], p, &lost);
