@@ -100,7 +100,7 @@ static void fail_each(int64_t step, bool for_good)
     for (; fail_one(n, for_good, &refused); n += step) tried++;
     printf("     %lld of %lld calls, %lld of them refused the program\n", (long long)tried,
            (long long)n - 1, (long long)refused);
-    CHECK_MSG(n > 40 && refused > tried / 2, "%lld of %lld calls", (long long)refused,
+    CHECK_MSG(n > 40 && refused > tried / 3, "%lld of %lld calls", (long long)refused,
               (long long)n);
 }
 
