@@ -213,6 +213,27 @@ static void test_map(void)
     CHECK(left == COUNT / 2 && map.root == NULL);
 }
 
+/* Addresses of the map's own: none twice, none behind another's end. */
+static void test_map_places(void)
+{
+    um_memmap map = {0};
+    um_ptr last = 0, base = 4096, at;
+    uint64_t size;
+    int owner = 0;
+    CHECK_OK(um_memmap_place(&map, 100, &owner, &base));
+    CHECK(base == 4096 && um_memmap_owner(&map, 4096) == &owner);
+    for (uint64_t want = 1; want < (uint64_t)1 << 40; want = want * 3 + 1) {
+        base = 0;
+        CHECK_OK(um_memmap_place(&map, want, &owner, &base));
+        CHECK(base > last && base % 65536 == 0 && um_memmap_owner(&map, base) == &owner);
+        CHECK(!um_memmap_find(&map, last = base + want, &at, &size));
+        if (want % 2) CHECK(um_memmap_remove(&map, base));
+    }
+    base = 4096 + 50;
+    CHECK_FAILS(um_memmap_place(&map, 1, &owner, &base), UM_INTERNAL, "overlap");
+    while (um_memmap_take_any(&map, &base, NULL)) continue;
+}
+
 static void test_alloc(const char *spec)
 {
     um_device *device = open_device(spec);
@@ -579,6 +600,7 @@ int main(void)
     TEST(test_same_device);
     TEST(test_caps);
     TEST(test_map);
+    TEST(test_map_places);
     TEST(test_memory);
     TEST(test_bytes);
     TEST(test_bad_ranges);

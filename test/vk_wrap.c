@@ -56,8 +56,6 @@ static void note_handles(int64_t more)
     WRAP_##result(instance_calls, name, parameters, arguments, more)
 #define UM_VK_DEVICE(result, name, parameters, arguments, more)                                    \
     WRAP_##result(device_calls, name, parameters, arguments, more)
-#define UM_VK_LATER(result, name, parameters, arguments, more)                                     \
-    WRAP_##result(device_calls, name, parameters, arguments, more)
 #include "backend/vulkan/vk.def"
 
 #define GIVE(calls, which, real)                                                                   \
@@ -73,8 +71,6 @@ static um_os_fn wrap_vkGetDeviceProcAddr(vk_handle device, const char *name)
     memcpy(&wait_idle, &idle, sizeof idle);
     device_made = strcmp(name, "vkDestroyDevice") == 0 ? device : device_made;
 #define UM_VK_DEVICE(result, which, parameters, arguments, more)                                   \
-    GIVE(device_calls, which, instance_calls.vkGetDeviceProcAddr(device, #which))
-#define UM_VK_LATER(result, which, parameters, arguments, more)                                    \
     GIVE(device_calls, which, instance_calls.vkGetDeviceProcAddr(device, #which))
 #include "backend/vulkan/vk.def"
     return NULL;

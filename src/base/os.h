@@ -100,7 +100,8 @@ um_status um_os_real_path(const char *path, char *out, size_t out_size);
 typedef void (*um_os_fn)(void);
 /* The library at that path, its names for itself alone. IO_ERROR with the system's reason. */
 um_status um_os_library_open(const char *path, void **out);
-um_os_fn um_os_library_find(void *library, const char *symbol); /* NULL: not there */
+void *um_os_library_open_any(const char *const *names, size_t count); /* NULL: none is there */
+um_os_fn um_os_library_find(void *library, const char *symbol);       /* NULL: not there */
 void um_os_library_close(void *library);
 
 #endif

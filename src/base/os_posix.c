@@ -137,6 +137,14 @@ um_status um_os_library_open(const char *path, void **out)
                    reason ? reason : "no reason");
 }
 
+void *um_os_library_open_any(const char *const *names, size_t count)
+{
+    void *library = NULL;
+    for (size_t i = 0; i < count && !library; i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
 um_os_fn um_os_library_find(void *library, const char *symbol)
 {
     um_os_fn fn = NULL;

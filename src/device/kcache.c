@@ -347,8 +347,8 @@ static um_status make(um_kcache *c, const um_op *op, int32_t form, um_kplan *out
 {
     um_op made = regional(op);
     UM_TRY(um_kplan_make(&made, c->desc.unit, form, out));
-    if (form == 0 && out->form_count > 1 && c->desc.choose)
-        form = c->desc.choose(c->desc.ctx, op, out->form_count);
+    if (form == 0 && out->form_count > 1 && c->desc.tune)
+        form = um_tune_choose(c->desc.tune, op, out->form_count);
     if (form != out->form) {
         um_kplan_release(out);
         UM_TRY(um_kplan_make(&made, c->desc.unit, form, out));

@@ -8,6 +8,7 @@
 #ifndef UM_DEVICE_KCACHE_H
 #define UM_DEVICE_KCACHE_H
 
+#include "device/tune.h"
 #include "kernel/library.h"
 
 typedef struct um_kcache um_kcache;
@@ -19,9 +20,7 @@ typedef struct um_kcache_desc {
     /* What a driver makes of a kernel, once; called by one thread at a time. */
     um_status (*compile)(void *ctx, const um_kernel *kernel, void **object);
     void (*destroy)(void *ctx, void *object);
-    /* The form for an op that has several (um_tune_choose, with whatever the driver's ctx leads
-     * to); may ask for plans of forms. NULL: 0. */
-    int32_t (*choose)(void *ctx, const um_op *op, int32_t form_count);
+    um_tune *tune; /* chooses the form of an op that has several; NULL: 0 */
 } um_kcache_desc;
 
 /* Of several threads, like what follows. OUT_OF_MEMORY. */

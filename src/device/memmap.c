@@ -1,6 +1,9 @@
 /* The map of live allocations; see memmap.h. */
 #include "device/memmap.h"
 
+/* What placed ranges begin at multiples of, and lie apart. */
+#define PLACE_BYTES ((uint64_t)1 << 16)
+
 /* Invariant: bases ascend from left to right, and no node's priority is above its parent's. The
  * priorities are hashes of the bases, which keeps the tree shallow. */
 struct um_memmap_node {
@@ -81,6 +84,16 @@ um_status um_memmap_insert(um_memmap *map, um_ptr base, uint64_t size_bytes)
     }
     split(*link, base, &node->left, &node->right);
     *link = node;
+    return UM_OK;
+}
+
+um_status um_memmap_place(um_memmap *map, uint64_t size_bytes, void *owner, um_ptr *base)
+{
+    um_ptr at = *base ? *base : UM_MAX(map->placed, (um_ptr)1 << 40);
+    UM_TRY(um_memmap_insert(map, at, size_bytes));
+    um_memmap_set(map, at, size_bytes, owner, true);
+    if (!*base) map->placed = at + (size_bytes / PLACE_BYTES + 2) * PLACE_BYTES;
+    *base = at;
     return UM_OK;
 }
 

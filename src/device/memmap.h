@@ -11,11 +11,15 @@
 typedef struct um_memmap_node um_memmap_node;
 typedef struct um_memmap {
     um_memmap_node *root;
+    um_ptr placed; /* all addresses given are below */
 } um_memmap;
 
 /* A range of size 0 takes one address. OUT_OF_MEMORY; INTERNAL: it overlaps a range that is there.
  */
 um_status um_memmap_insert(um_memmap *map, um_ptr base, uint64_t size_bytes);
+/* Inserts a range for an owner; of a *base of 0 at an address that is given once and never again,
+ * with nothing at the one behind its end. */
+um_status um_memmap_place(um_memmap *map, uint64_t size_bytes, void *owner, um_ptr *base);
 /* Of the range that starts there: another size, no larger than at first; what it is a part of, for
  * the caller; and whether it is to be found. New ranges have NULL, and are. */
 void um_memmap_set(um_memmap *map, um_ptr base, uint64_t size_bytes, void *owner, bool is_alive);

@@ -1,7 +1,6 @@
 /* device/tune.h: the fastest form of an op's kernels on a device, for drivers: found by timing when
  * a class of shapes comes up first, within a budget, and kept on disk by device and driver version.
- * A driver makes a um_tune when it opens a device and gives um_tune_choose to its cache
- * (device/kcache.h). */
+ * A driver makes a um_tune when it opens a device and gives it to its cache (device/kcache.h). */
 #ifndef UM_DEVICE_TUNE_H
 #define UM_DEVICE_TUNE_H
 

@@ -5,8 +5,7 @@
  * A stream does its work before a call returns. An op that fails there is its stream's error, as it
  * is on a device that does it later. */
 #include "base/os.h"
-#include "device/planner.h"
-#include "device/tune.h"
+#include "device/kdriver.h"
 #include "render/render.h"
 
 #include <stdio.h>
@@ -18,10 +17,7 @@
 struct um_backend_device {
     uint32_t subgroup_size;
     um_target target; /* that kernels are expanded for; UM_TARGET_COUNT: none */
-    um_klimits limits;
-    um_kcache *kernels;
-    um_tune *tune;
-    um_tune_device timed;
+    um_kdriver k;
     um_matrix_tile tile[5];
     um_kunit unit; /* without tiles, or those */
 };
@@ -116,36 +112,26 @@ static void destroy(void *ctx, void *object)
     um_kernel_release(object);
 }
 
-static int32_t choose(void *ctx, const um_op *op, int32_t form_count)
-{
-    const um_backend_device *device = ctx;
-    return um_tune_choose(device->tune, op, form_count);
-}
-
 extern const um_backend um_backend_interp;
 static um_status enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form);
 
 static um_status open_kernels(um_backend_device *device)
 {
-    device->timed = (um_tune_device){&um_backend_interp, device, enqueue_form};
-    UM_TRY(um_tune_create(&(um_tune_desc){.kind = UM_DEVICE_INTERP,
-                                          .name = INTERP_NAME,
-                                          .driver = "",
-                                          .ctx = &device->timed,
-                                          .time = um_tune_time},
-                          &device->tune));
-    return um_kcache_create(&(um_kcache_desc){.unit = &device->unit,
-                                              .ctx = device,
-                                              .compile = compile,
-                                              .destroy = destroy,
-                                              .choose = choose},
-                            &device->kernels);
+    device->k.types = UINT32_MAX;
+    return um_kdriver_open(&device->k, &(um_kdriver_desc){.backend = &um_backend_interp,
+                                                          .device = device,
+                                                          .kind = UM_DEVICE_INTERP,
+                                                          .name = INTERP_NAME,
+                                                          .driver = "",
+                                                          .unit = &device->unit,
+                                                          .compile = compile,
+                                                          .destroy = destroy,
+                                                          .enqueue = enqueue_form});
 }
 
 static void interp_close(um_backend_device *device)
 {
-    um_kcache_release(device->kernels);
-    um_tune_release(device->tune);
+    um_kdriver_close(&device->k);
     um_mem_free(device);
 }
 
@@ -196,7 +182,7 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
     if (!device) return no_memory(NULL, "a device");
     device->subgroup_size = size;
     device->target = target;
-    device->limits = limits;
+    device->k.limits = limits;
     const char *tiles = um_env_get(UM_ENV_INTERP_TILES);
     if (tiles && !want_tiles(device, tiles)) {
         um_mem_free(device);
@@ -216,22 +202,16 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
 
 static um_status interp_caps(um_backend_device *device, um_caps *out)
 {
-    out->kind = UM_DEVICE_INTERP;
-    snprintf(out->name, sizeof out->name, INTERP_NAME);
-    for (um_dtype dtype = UM_F64; dtype <= UM_BOOL; dtype++) out->storage |= UM_BIT(dtype);
-    out->arithmetic = UM_DTYPES_FIB;
+    um_device_info info = {.struct_size = sizeof info};
+    UM_TRY(interp_describe(0, &info));
+    um_kdriver_caps(&device->k, &info, out);
     out->compute_units = 1;
     out->subgroup_min = out->subgroup_max = (int32_t)device->subgroup_size;
-    out->memory_kind = UM_MEMORY_HOST;
     um_os_memory(&out->memory_total_bytes, &out->memory_free_bytes);
     out->buffer_max_bytes = out->memory_total_bytes;
-    out->binding_max_bytes = UM_MIN(device->limits.binding_max_bytes, out->memory_total_bytes);
-    for (int32_t d = 0; d < 3; d++) {
-        out->group_size_max[d] = 1024;
-        out->group_count_max[d] = (int32_t)device->limits.group_count_max[UM_MIN(d, 1)];
-    }
+    out->binding_max_bytes = UM_MIN(out->binding_max_bytes, out->memory_total_bytes);
+    for (int32_t d = 0; d < 3; d++) out->group_size_max[d] = 1024;
     out->group_invocations_max = 1024;
-    out->bindings_max = device->limits.buffer_count_max;
     out->matrix_tile_count = device->unit.tile_count;
     memcpy(out->matrix_tiles, device->tile, sizeof device->tile);
     if (device->unit.tile_count) out->features |= UM_FEATURE_TENSOR_CORES | UM_FEATURE_ASYNC_COPY;
@@ -344,7 +324,7 @@ static um_status interp_clear_error(um_backend_stream *stream)
 
 static bool interp_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
 {
-    return um_planner_supports(device->kernels, &device->limits, op, why, why_size);
+    return um_kdriver_supports(&device->k, op, why, why_size);
 }
 
 /* What a device with these limits would not do. */
@@ -363,7 +343,7 @@ static um_status check_limits(const um_klimits *limits, const um_klaunch *launch
 static um_status run_launch(const um_backend_stream *stream, um_klaunch *launch, char *scratch)
 {
     const um_backend_device *device = stream->device;
-    UM_TRY(check_limits(&device->limits, launch));
+    UM_TRY(check_limits(&device->k.limits, launch));
     um_kernel_buffer buffers[UM_K_MAX_BUFFERS];
     for (int32_t i = 0; i < launch->buffer_count; i++) {
         const um_kbinding *b = &launch->buffer[i];
@@ -425,8 +405,7 @@ static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
 static um_status enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form)
 {
     UM_TRY(state(stream));
-    const um_backend_device *device = stream->device;
-    return um_planner_run(device->kernels, &device->limits, op, form, enqueue_plan, stream);
+    return um_kdriver_run(&stream->device->k, op, form, enqueue_plan, stream);
 }
 
 static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)

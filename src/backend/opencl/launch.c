@@ -10,7 +10,7 @@ static int32_t set_buffer(um_backend_stream *stream, const um_cl_program *p, int
     uint64_t offset = b->begin;
     cl_any mem =
         b->scratch ? stream->scratch : um_cl_find_locked(stream->device, b->begin, &offset);
-    uint64_t base = offset / p->element_bytes[number];
+    uint64_t base = offset / p->buffers.element_bytes[number];
     int32_t code = um_cl.clSetKernelArg(p->kernel, (uint32_t)(2 * number), sizeof mem, &mem);
     if (code != 0) return code;
     return um_cl.clSetKernelArg(p->kernel, (uint32_t)(2 * number + 1), sizeof base, &base);
@@ -71,10 +71,7 @@ static um_status fetch_fault(um_backend_stream *stream, const um_op *op, const u
     um_cl_fault *fault = um_mem_zalloc(sizeof *fault);
     if (!fault) return UM_FAIL(UM_OUT_OF_MEMORY, "opencl: no memory to note what an op finds out");
     fault->refs = 1;
-    fault->error.code = UM_OUT_OF_RANGE;
-    snprintf(fault->error.backend, sizeof fault->error.backend, "opencl");
-    snprintf(fault->error.op, sizeof fault->error.op, "%s", um_op_name(op->id));
-    snprintf(fault->error.message, sizeof fault->error.message, "%s", plan->fault);
+    fault->error = um_kdriver_fault(&stream->device->k, op, plan);
     int32_t code = um_cl.clEnqueueReadBuffer(stream->queue, stream->scratch, 0, 0,
                                              sizeof fault->found, &fault->found, 0, NULL, &event);
     if (code != 0) {
@@ -98,11 +95,8 @@ static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
 
 um_status um_cl_enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form)
 {
-    const um_backend_device *device = stream->device;
     UM_TRY(um_cl_state(stream));
-    um_status status =
-        um_planner_run(device->kernels, &device->limits, op, form, enqueue_plan, stream);
-    return status == UM_OK ? UM_OK : um_fail_tag("opencl", um_op_name(op->id));
+    return um_kdriver_run(&stream->device->k, op, form, enqueue_plan, stream);
 }
 
 um_status um_cl_enqueue(um_backend_stream *stream, const um_op *op)

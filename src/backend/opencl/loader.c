@@ -62,9 +62,7 @@ static bool load(void)
 {
     static const char *const names[] = {"libOpenCL.so.1", "libOpenCL.so",
                                         "/System/Library/Frameworks/OpenCL.framework/OpenCL"};
-    void *library = NULL;
-    for (size_t i = 0; i < UM_COUNT_OF(names) && !library; i++)
-        if (um_os_library_open(names[i], &library) != UM_OK) library = NULL;
+    void *library = um_os_library_open_any(names, UM_COUNT_OF(names));
     snprintf(found.why, sizeof found.why, "no OpenCL loader (libOpenCL.so.1)");
     if (!library) return false;
 #define UM_CL(result, name, parameters, arguments, effect)                                         \

@@ -38,58 +38,38 @@ static um_status opencl_describe(int32_t ordinal, um_device_info *out)
 
 extern const um_backend um_backend_opencl;
 
-static int32_t choose(void *ctx, const um_op *op, int32_t form_count)
-{
-    const um_backend_device *device = ctx;
-    return um_tune_choose(device->tune, op, form_count);
-}
-
-/* What is on disk is good for one driver and one set of options. */
-static um_status open_disk(um_backend_device *device, const char *name, const char *driver)
-{
-    char version[128], all[300];
-    um_cl_text(device->id, UM_CL_DEVICE_VERSION, version, sizeof version);
-    snprintf(all, sizeof all, "%s, %s, %s", driver, version, device->build);
-    return um_disk_create(
-        &(um_disk_desc){.what = "programs", .kind = UM_DEVICE_OPENCL, .name = name, .driver = all},
-        &device->programs);
-}
-
-/* A driver that computes on the CPU is for trying things out: there forms are timed only if
- * UMBEL_TUNE says so, and programs not kept (PoCL compiles them once more to give them to us, and
- * has a cache of its own). */
+/* What is on disk is good for one driver and one set of options. A driver that computes on the CPU
+ * is for trying things out: there forms are timed only if UMBEL_TUNE says so, and programs not kept
+ * (PoCL compiles them once more to give them to us, and has a cache of its own). */
 static um_status open_kernels(um_backend_device *device, bool is_cpu)
 {
-    char name[sizeof((um_caps *)0)->name], driver[64];
+    static const um_kunit processor = {.is_processor = true};
+    char name[sizeof((um_caps *)0)->name], driver[64], version[128], all[300];
     um_cl_text(device->id, UM_CL_DEVICE_NAME, name, sizeof name);
     um_cl_text(device->id, UM_CL_DEVICE_DRIVER, driver, sizeof driver);
-    if (!is_cpu) UM_TRY(open_disk(device, name, driver));
-    device->timed = (um_tune_device){&um_backend_opencl, device, um_cl_enqueue_form};
-    UM_TRY(um_tune_create(&(um_tune_desc){.kind = UM_DEVICE_OPENCL,
-                                          .name = name,
-                                          .driver = driver,
-                                          .on = !is_cpu,
-                                          .ctx = &device->timed,
-                                          .time = um_tune_time},
-                          &device->tune));
-    static const um_kunit processor = {.is_processor = true};
-    return um_kcache_create(&(um_kcache_desc){.unit = is_cpu ? &processor : NULL,
-                                              .ctx = device,
-                                              .compile = um_cl_program_compile,
-                                              .destroy = um_cl_program_destroy,
-                                              .choose = choose},
-                            &device->kernels);
+    um_cl_text(device->id, UM_CL_DEVICE_VERSION, version, sizeof version);
+    snprintf(all, sizeof all, "%s, %s, %s", driver, version, device->build);
+    return um_kdriver_open(&device->k, &(um_kdriver_desc){.backend = &um_backend_opencl,
+                                                          .device = device,
+                                                          .kind = UM_DEVICE_OPENCL,
+                                                          .name = name,
+                                                          .driver = all,
+                                                          .disk = is_cpu ? NULL : "programs",
+                                                          .tune = !is_cpu,
+                                                          .unit = is_cpu ? &processor : NULL,
+                                                          .compile = um_cl_program_compile,
+                                                          .destroy = um_cl_program_destroy,
+                                                          .enqueue = um_cl_enqueue_form});
 }
 
 static void set_limits(um_backend_device *device)
 {
     cl_any id = device->id;
-    device->next_base = (um_ptr)1 << 40;
-    device->limits =
+    device->k.limits =
         (um_klimits){um_cl_number(id, UM_CL_DEVICE_MAX_ALLOC), {INT32_MAX, INT32_MAX}, 0};
-    device->types = UINT32_MAX;
-    if (!um_cl_has(id, "cl_khr_fp16")) device->types &= ~(uint32_t)UM_BIT(UM_F16);
-    if (!um_cl_has(id, "cl_khr_fp64")) device->types &= ~(uint32_t)UM_BIT(UM_F64);
+    device->k.types = UINT32_MAX;
+    if (!um_cl_has(id, "cl_khr_fp16")) device->k.types &= ~(uint32_t)UM_BIT(UM_F16);
+    if (!um_cl_has(id, "cl_khr_fp64")) device->k.types &= ~(uint32_t)UM_BIT(UM_F64);
     uint64_t floats = um_cl_number(id, UM_CL_DEVICE_FLOAT_CONFIG);
     device->build = floats & UM_CL_CORRECTLY_ROUNDED_DIVIDE
                         ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
@@ -98,12 +78,9 @@ static void set_limits(um_backend_device *device)
 
 static void opencl_close(um_backend_device *device)
 {
-    um_kcache_release(device->kernels);
-    um_tune_release(device->tune);
-    um_disk_release(device->programs);
+    um_kdriver_close(&device->k);
     if (device->context) um_cl.clReleaseContext(device->context);
     um_mutex_destroy(&device->mutex);
-    um_mem_free(device->buffer);
     um_mem_free(device);
 }
 
@@ -119,6 +96,7 @@ static um_status opencl_open(int32_t ordinal, um_backend_device **out)
         um_mem_free(device);
         return status;
     }
+    device->ordinal = ordinal;
     device->id = found->id;
     set_limits(device);
     device->context = um_cl.clCreateContext(NULL, 1, &device->id, NULL, NULL, &code);
@@ -135,40 +113,23 @@ static um_status opencl_caps(um_backend_device *device, um_caps *out)
 {
     size_t sizes[3] = {0};
     cl_any id = device->id;
-    out->kind = UM_DEVICE_OPENCL;
-    um_cl_text(id, UM_CL_DEVICE_NAME, out->name, sizeof out->name);
-    um_cl_text(id, UM_CL_DEVICE_VERSION, out->version, sizeof out->version);
-    for (um_dtype dtype = UM_F64; dtype <= UM_BOOL; dtype++)
-        if (dtype != UM_F64 || (device->types & UM_BIT(UM_F64))) out->storage |= UM_BIT(dtype);
-    out->arithmetic = UM_DTYPES_FIB & out->storage;
-    if (device->types & UM_BIT(UM_F64)) out->features |= UM_FEATURE_F64;
-    if (device->types & UM_BIT(UM_F16)) out->features |= UM_FEATURE_FP16;
+    um_device_info info = {.struct_size = sizeof info};
+    UM_TRY(opencl_describe(device->ordinal, &info));
+    um_kdriver_caps(&device->k, &info, out);
     out->compute_units = (int32_t)um_cl_number(id, UM_CL_DEVICE_COMPUTE_UNITS);
-    bool shared = um_cl_number(id, UM_CL_DEVICE_UNIFIED_MEMORY) != 0;
-    out->memory_kind = shared ? UM_MEMORY_SHARED : UM_MEMORY_DEVICE;
-    out->memory_total_bytes = um_cl_number(id, UM_CL_DEVICE_MEMORY);
-    out->buffer_max_bytes = out->binding_max_bytes = um_cl_number(id, UM_CL_DEVICE_MAX_ALLOC);
+    out->buffer_max_bytes = out->binding_max_bytes;
     out->l2_bytes = um_cl_number(id, UM_CL_DEVICE_GLOBAL_CACHE);
     um_cl.clGetDeviceInfo(id, UM_CL_DEVICE_ITEM_SIZES, sizeof sizes, sizes, NULL);
-    for (int32_t d = 0; d < 3; d++) {
+    for (int32_t d = 0; d < 3; d++)
         out->group_size_max[d] = (int32_t)UM_MIN(sizes[d], (size_t)INT32_MAX);
-        out->group_count_max[d] = INT32_MAX;
-    }
     out->group_invocations_max = (int32_t)um_cl_number(id, UM_CL_DEVICE_GROUP_SIZE);
-    out->bindings_max = UM_K_MAX_BUFFERS;
     out->group_shared_bytes = um_cl_number(id, UM_CL_DEVICE_SHARED_MEMORY);
     return UM_OK;
 }
 
 static bool opencl_supports(um_backend_device *device, const um_op *op, char *why, size_t why_size)
 {
-    bool wide = false;
-    for (int32_t i = 0; i < op->in_count; i++) wide = wide || op->in[i].dtype == UM_F64;
-    for (int32_t i = 0; i < op->out_count; i++) wide = wide || op->out[i].dtype == UM_F64;
-    if (!wide || (device->types & UM_BIT(UM_F64)))
-        return um_planner_supports(device->kernels, &device->limits, op, why, why_size);
-    if (why_size > 0) snprintf(why, why_size, "%s: the device has no f64", um_op_name(op->id));
-    return false;
+    return um_kdriver_supports(&device->k, op, why, why_size);
 }
 
 const um_backend um_backend_opencl = {

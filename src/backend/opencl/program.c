@@ -49,7 +49,7 @@ static bool load(const um_backend_device *device, const char *name, const um_tex
 {
     um_disk_entry entry;
     int32_t code = 0, each = 0;
-    if (!device->programs || !um_disk_get(device->programs, text->data, (size_t)text->size, &entry))
+    if (!device->k.disk || !um_disk_get(device->k.disk, text->data, (size_t)text->size, &entry))
         return false;
     const uint8_t *binary = entry.data;
     size_t size = (size_t)entry.size_bytes;
@@ -70,7 +70,7 @@ static void save(const um_backend_device *device, const um_text *text, const um_
 {
     size_t size = 0;
     uint8_t *binary = NULL;
-    if (!device->programs ||
+    if (!device->k.disk ||
         um_cl.clGetProgramInfo(p->program, UM_CL_BINARY_SIZES, sizeof size, &size, NULL) != 0 ||
         size == 0)
         return;
@@ -78,7 +78,7 @@ static void save(const um_backend_device *device, const um_text *text, const um_
     binary = um_mem_alloc(size);
     if (binary &&
         um_cl.clGetProgramInfo(p->program, UM_CL_BINARIES, sizeof binary, &binary, NULL) == 0)
-        um_disk_put(device->programs, text->data, (size_t)text->size, binary, size);
+        um_disk_put(device->k.disk, text->data, (size_t)text->size, binary, size);
     um_mem_free(binary);
     um_fail_again(&before);
 }
@@ -86,7 +86,7 @@ static void save(const um_backend_device *device, const um_text *text, const um_
 um_status um_cl_program_compile(void *ctx, const um_kernel *kernel, void **object)
 {
     const um_backend_device *device = ctx;
-    um_klacks lacks = um_text_lacks(UM_TARGET_OPENCL, device->types, 0);
+    um_klacks lacks = um_text_lacks(UM_TARGET_OPENCL, device->k.types, 0);
     um_kernel *lowered = NULL;
     um_text text = {0};
     char name[64];
@@ -99,9 +99,7 @@ um_status um_cl_program_compile(void *ctx, const um_kernel *kernel, void **objec
         status = build(device, name, &text, p);
         if (status == UM_OK) save(device, &text, p);
     }
-    for (int32_t m = 0, b = 0; status == UM_OK && m < lowered->mem_count; m++)
-        if (lowered->mem[m].space == UM_SPACE_BUFFER)
-            p->element_bytes[b++] = (uint8_t)(um_ktype_bits(lowered->mem[m].type) / 8);
+    if (status == UM_OK) um_kbuffers_of(lowered, &p->buffers);
     um_text_release(&text);
     um_kernel_release(lowered);
     if (status == UM_OK)

@@ -10,38 +10,24 @@
 #define UM_BACKEND_OPENCL_STREAM_H
 
 #include "backend/opencl/cl.h"
-#include "device/disk.h"
-#include "device/planner.h"
-#include "device/tune.h"
+#include "device/kdriver.h"
+#include "device/memmap.h"
 
 #include <umbel/backend.h>
 
-/* An allocation: addresses are our own numbers, given once and never again. */
-typedef struct um_cl_buffer {
-    um_ptr base;
-    uint64_t size_bytes;
-    cl_any mem;
-} um_cl_buffer;
-
 struct um_backend_device {
+    int32_t ordinal;
     cl_any id, context;
-    uint32_t types;    /* um_text_lacks' */
     const char *build; /* options */
-    um_klimits limits;
-    um_kcache *kernels;
-    um_disk *programs; /* compiled by earlier processes; NULL: none are kept */
-    um_tune *tune;
-    um_tune_device timed;
-    um_mutex mutex;       /* of what follows, and of its streams */
-    um_cl_buffer *buffer; /* by address */
-    int64_t buffer_count, buffer_capacity;
-    um_ptr next_base;
+    um_kdriver k;      /* types: um_text_lacks' */
+    um_mutex mutex;    /* of what follows, and of its streams */
+    um_memmap map;     /* of buffers; addresses are our own numbers, given once and never again */
 };
 
 /* What the driver makes of a kernel. */
 typedef struct um_cl_program {
     cl_any program, kernel;
-    uint8_t element_bytes[UM_K_MAX_BUFFERS];
+    um_kbuffers buffers;
 } um_cl_program;
 
 /* What an op finds out while it runs. Held by each stream whose later work depends on it. */

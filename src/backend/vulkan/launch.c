@@ -9,55 +9,35 @@ enum { PUSH_WORDS_MAX = 32, WORDS_MAX = 2 * UM_K_MAX_BUFFERS + UM_K_MAX_SCALARS 
 
 /* What the driver makes of a kernel. */
 typedef struct program {
-    _Atomic int32_t refs; /* the cache's, and one for each launch on its way */
-    um_backend_device *device;
-    vk_object set_layout, layout, pipeline;
-    int32_t buffer_count;
-    uint32_t word_count; /* what the launch gives beside buffers */
-    uint8_t element_bytes[UM_K_MAX_BUFFERS];
-    bool is_written[UM_K_MAX_BUFFERS];
+    um_vk_shared shared; /* by the cache, and each launch on its way */
+    vk_object pipeline;
+    um_kbuffers buffers;
 } program;
 
 /* ---- programs ------------------------------------------------------------------------------- */
 
-void um_vk_program_destroy(void *ctx, void *object)
+static void destroy(um_backend_device *device, void *self)
 {
-    program *p = object;
-    (void)ctx;
-    if (atomic_fetch_sub(&p->refs, 1) > 1) return;
-    const um_backend_device *device = p->device;
+    program *p = self;
     if (p->pipeline) device->vk.vkDestroyPipeline(device->handle, p->pipeline, NULL);
-    if (p->layout) device->vk.vkDestroyPipelineLayout(device->handle, p->layout, NULL);
-    if (p->set_layout) device->vk.vkDestroyDescriptorSetLayout(device->handle, p->set_layout, NULL);
     um_mem_free(p);
 }
 
-static bool words_are_pushed(const program *p) { return p->word_count <= PUSH_WORDS_MAX; }
-
-/* How many descriptors a launch takes. */
-static int32_t descriptors_of(const program *p)
+um_status um_vk_layout_create(um_backend_device *device)
 {
-    return p->device->by_address ? 0 : p->buffer_count + !words_are_pushed(p);
-}
-
-static um_status make_layouts(program *p)
-{
-    const um_backend_device *device = p->device;
-    uint32_t count = (uint32_t)descriptors_of(p);
     vk_binding binding[UM_K_MAX_BUFFERS + 1];
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < device->descriptor_count; i++)
         binding[i] = (vk_binding){i, VK_STORAGE_DESCRIPTOR, 1, VK_STAGE_COMPUTE, NULL};
-    vk_set_layout_info set = {.type = VK_IS_SET_LAYOUT, .count = count, .binding = binding};
-    vk_push_range push = {VK_STAGE_COMPUTE, 0, 4 * p->word_count};
-    if (!words_are_pushed(p)) push.size_bytes = device->by_address ? 8 : 0;
+    vk_set_layout_info set = {
+        .type = VK_IS_SET_LAYOUT, .count = device->descriptor_count, .binding = binding};
+    const vk_push_range push = {VK_STAGE_COMPUTE, 0, 4 * PUSH_WORDS_MAX};
     vk_layout_info layout = {.type = VK_IS_LAYOUT,
-                             .set_count = count > 0,
-                             .set = &p->set_layout,
-                             .push_count = push.size_bytes > 0,
+                             .set_count = 1,
+                             .set = &device->set_layout,
+                             .push_count = 1,
                              .push = &push};
-    if (count > 0)
-        UM_VK_TRY(device, vkCreateDescriptorSetLayout, device->handle, &set, NULL, &p->set_layout);
-    UM_VK_TRY(device, vkCreatePipelineLayout, device->handle, &layout, NULL, &p->layout);
+    UM_VK_TRY(device, vkCreateDescriptorSetLayout, device->handle, &set, NULL, &device->set_layout);
+    UM_VK_TRY(device, vkCreatePipelineLayout, device->handle, &layout, NULL, &device->layout);
     return UM_OK;
 }
 
@@ -68,37 +48,37 @@ static void keep_pipeline(const um_backend_device *device, const um_text *text, 
     if (device->vk.vkGetPipelineCacheData(device->handle, cache, &size, NULL) != 0) return;
     uint8_t *data = um_mem_alloc(size);
     if (data && device->vk.vkGetPipelineCacheData(device->handle, cache, &size, data) == 0)
-        um_disk_put(device->pipelines, text->data, (size_t)text->size, data, size);
+        um_disk_put(device->k.disk, text->data, (size_t)text->size, data, size);
     um_mem_free(data);
     um_fail_again(&before);
 }
 
 /* By what an earlier process made of the same words, if that is there; a VkResult. */
-static int32_t create_pipeline(const vk_pipeline_info *info, const um_text *text, program *p)
+static int32_t create_pipeline(const um_backend_device *device, const vk_pipeline_info *info,
+                               const um_text *text, vk_object *out)
 {
-    const um_backend_device *device = p->device;
     um_disk_entry entry;
     vk_cache_info with = {.type = VK_IS_CACHE};
     vk_object cache = 0;
-    bool there = um_disk_get(device->pipelines, text->data, (size_t)text->size, &entry);
+    bool there = um_disk_get(device->k.disk, text->data, (size_t)text->size, &entry);
     if (there) {
         with.data = entry.data;
         with.size_bytes = (size_t)entry.size_bytes;
     }
     if (device->vk.vkCreatePipelineCache(device->handle, &with, NULL, &cache) != 0) cache = 0;
     if (there) um_disk_entry_release(&entry);
-    int32_t code =
-        device->vk.vkCreateComputePipelines(device->handle, cache, 1, info, NULL, &p->pipeline);
+    int32_t code = device->vk.vkCreateComputePipelines(device->handle, cache, 1, info, NULL, out);
     if (code == 0 && cache && !there) keep_pipeline(device, text, cache);
     if (cache) device->vk.vkDestroyPipelineCache(device->handle, cache, NULL);
     return code;
 }
 
-static um_status make_pipeline(const um_kernel *kernel, const um_text *text, program *p)
+static um_status make_pipeline(const um_backend_device *device, const um_kernel *kernel,
+                               const um_text *text, vk_object *out)
 {
-    const um_backend_device *device = p->device;
-    char entry[64];
+    char entry[64], call[100];
     snprintf(entry, sizeof entry, "um_%s", kernel->name);
+    snprintf(call, sizeof call, "making a pipeline of kernel %s", kernel->name);
     uint32_t lanes = device->physical->subgroup_size;
     vk_subgroup_size size = {.type = VK_IS_SUBGROUP_SIZE, .size = lanes};
     vk_module_info module = {.type = VK_IS_MODULE,
@@ -109,18 +89,14 @@ static um_status make_pipeline(const um_kernel *kernel, const um_text *text, pro
                                        .next = lanes ? &size : NULL,
                                        .stage = VK_STAGE_COMPUTE,
                                        .entry = entry},
-                             .layout = p->layout};
+                             .layout = device->layout};
     if (lanes && kernel->group_size[0] % lanes == 0) info.stage.flags = VK_FULL_SUBGROUPS;
     int32_t code =
         device->vk.vkCreateShaderModule(device->handle, &module, NULL, &info.stage.module);
-    if (code == 0) code = create_pipeline(&info, text, p);
+    if (code == 0) code = create_pipeline(device, &info, text, out);
     if (info.stage.module)
         device->vk.vkDestroyShaderModule(device->handle, info.stage.module, NULL);
-    if (code == 0) return UM_OK;
-    um_vk_fail("vkCreateComputePipelines", code);
-    return um_backend_fail(um_status_last(), "vulkan", NULL, code,
-                           "vulkan: the driver makes no pipeline of kernel %s: %d", kernel->name,
-                           (int)code);
+    return code == 0 ? UM_OK : um_vk_fail(call, code);
 }
 
 um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **object)
@@ -128,32 +104,22 @@ um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **objec
     um_backend_device *device = ctx;
     um_spirv_flavour flavour = device->by_address ? UM_SPIRV_VULKAN_ADDRESS : UM_SPIRV_VULKAN;
     um_klacks lacks =
-        um_spirv_flavour_lacks(flavour, device->types, device->physical->subgroup_size);
+        um_spirv_flavour_lacks(flavour, device->k.types, device->physical->subgroup_size);
     um_kernel *lowered = NULL;
     um_text text = {0};
     program *p = um_mem_zalloc(sizeof *p);
     if (!p) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory for a kernel");
-    p->refs = 1;
-    p->device = device;
+    p->shared = (um_vk_shared){1, destroy};
     um_status status = um_kernel_lower(kernel, &lacks, &lowered);
     if (status == UM_OK) status = um_render_spirv(lowered, flavour, device->physical->modes, &text);
-    for (int32_t m = 0; status == UM_OK && m < lowered->mem_count; m++) {
-        if (lowered->mem[m].space != UM_SPACE_BUFFER) continue;
-        p->element_bytes[p->buffer_count] = (uint8_t)(um_ktype_bits(lowered->mem[m].type) / 8);
-        p->is_written[p->buffer_count++] = lowered->mem[m].access != UM_K_READ;
-    }
-    if (status == UM_OK) {
-        uint32_t base_words = device->by_address ? 2 : 1;
-        p->word_count = base_words * (uint32_t)p->buffer_count + (uint32_t)lowered->scalar_count;
-        status = make_layouts(p);
-    }
-    if (status == UM_OK) status = make_pipeline(lowered, &text, p);
+    if (status == UM_OK) status = make_pipeline(device, lowered, &text, &p->pipeline);
+    if (status == UM_OK) um_kbuffers_of(lowered, &p->buffers);
     um_text_release(&text);
     um_kernel_release(lowered);
     if (status == UM_OK)
         *object = p;
     else
-        um_vk_program_destroy(ctx, p);
+        um_vk_unref(device, p);
     return status;
 }
 
@@ -165,7 +131,7 @@ um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **objec
 typedef struct arguments {
     um_vk_use use[UM_K_MAX_BUFFERS];
     vk_range range[UM_K_MAX_BUFFERS + 1];
-    uint32_t word[WORDS_MAX];
+    uint32_t word[WORDS_MAX], word_count;
 } arguments;
 
 /* A descriptor's range begins at what the device asks for; how many elements before the buffer is a
@@ -178,65 +144,49 @@ static void gather(um_backend_stream *stream, const program *p, const um_klaunch
     for (int32_t i = 0; i < l->buffer_count; i++) {
         const um_kbinding *b = &l->buffer[i];
         um_ptr begin = b->scratch ? stream->scratch + b->begin : b->begin;
-        uint64_t offset, before = 0, size = (b->size_bytes + 3) / 4 * 4;
+        uint64_t before = 0, size = (b->size_bytes + 3) / 4 * 4;
         if (device->by_address) {
             a->word[n++] = (uint32_t)begin;
             a->word[n++] = (uint32_t)(begin >> 32);
         } else {
-            const um_vk_block *block = um_vk_find(device, begin, &offset);
-            before = offset % align;
-            size += before;
-            a->range[i] = (vk_range){block->buffer, offset - before, size};
-            a->word[n++] = (uint32_t)(before / p->element_bytes[i]);
+            a->range[i] = um_vk_find(device, begin, size, NULL);
+            before = a->range[i].offset % align;
+            a->range[i].offset -= before;
+            a->range[i].size_bytes += before;
+            a->word[n++] = (uint32_t)(before / p->buffers.element_bytes[i]);
         }
-        a->use[i] = (um_vk_use){begin - before, begin - before + size, p->is_written[i]};
+        a->use[i] = (um_vk_use){begin - before, begin + size, p->buffers.is_written[i]};
     }
     memcpy(a->word + n, l->scalar, (size_t)l->scalar_count * sizeof *l->scalar);
+    a->word_count = n + (uint32_t)l->scalar_count;
 }
 
-static um_status bind_ranges(um_backend_stream *stream, const program *p, const arguments *a)
+/* Words that are not pushed are in memory: by its address, or a descriptor more. */
+static um_status put(um_backend_stream *stream, arguments *a, uint32_t range_count)
 {
     const um_backend_device *device = stream->device;
-    um_vk_batch *batch = stream->open;
-    vk_write write[UM_K_MAX_BUFFERS + 1];
-    vk_object set;
-    vk_set_info info = {
-        .type = VK_IS_SET, .pool = batch->sets, .count = 1, .layout = &p->set_layout};
-    UM_VK_TRY(device, vkAllocateDescriptorSets, device->handle, &info, &set);
-    int32_t count = descriptors_of(p);
-    for (int32_t i = 0; i < count; i++)
-        write[i] = (vk_write){.type = VK_IS_WRITE,
-                              .set = set,
-                              .binding = (uint32_t)i,
-                              .count = 1,
-                              .descriptor = VK_STORAGE_DESCRIPTOR,
-                              .range = &a->range[i]};
-    device->vk.vkUpdateDescriptorSets(device->handle, (uint32_t)count, write, 0, NULL);
-    device->vk.vkCmdBindDescriptorSets(batch->commands, VK_BIND_COMPUTE, p->layout, 0, 1, &set, 0,
-                                       NULL);
-    return UM_OK;
-}
-
-/* The words: pushed, or in memory, by a descriptor more or by its address. */
-static um_status put_words(um_backend_stream *stream, const program *p, arguments *a)
-{
-    const um_vk_calls *vk = &stream->device->vk;
-    uint32_t size = 4 * p->word_count;
+    const um_vk_batch *batch = stream->open;
+    uint32_t size = 4 * a->word_count;
     const void *pushed = a->word;
-    const um_vk_block *block;
     um_ptr address;
-    uint64_t offset;
-    if (!words_are_pushed(p)) {
-        UM_TRY(um_vk_stage(stream, size, &block, &offset));
-        memcpy(block->mapped + offset, a->word, size);
-        a->range[p->buffer_count] = (vk_range){block->buffer, offset, size};
-        address = block->base + offset;
+    if (a->word_count > PUSH_WORDS_MAX) {
+        UM_TRY(um_vk_stage(stream, a->word, size, &address));
+        a->range[range_count++] = um_vk_find(stream->device, address, size, NULL);
         pushed = &address;
-        size = stream->device->by_address ? sizeof address : 0;
+        size = sizeof address;
     }
-    if (size > 0)
-        vk->vkCmdPushConstants(stream->open->commands, p->layout, VK_STAGE_COMPUTE, 0, size,
-                               pushed);
+    device->vk.vkCmdPushConstants(batch->commands, device->layout, VK_STAGE_COMPUTE, 0, size,
+                                  pushed);
+    if (device->by_address) return UM_OK;
+    const vk_object *set = &batch->set[batch->command_count - 1];
+    vk_write write = {.type = VK_IS_WRITE, /* and so many bindings */
+                      .set = *set,
+                      .count = range_count,
+                      .descriptor = VK_STORAGE_DESCRIPTOR,
+                      .range = a->range};
+    device->vk.vkUpdateDescriptorSets(device->handle, 1, &write, 0, NULL);
+    device->vk.vkCmdBindDescriptorSets(batch->commands, VK_BIND_COMPUTE, device->layout, 0, 1, set,
+                                       0, NULL);
     return UM_OK;
 }
 
@@ -246,12 +196,10 @@ static um_status launch(um_backend_stream *stream, program *p, const um_klaunch 
     arguments a;
     for (int i = 0; i < 3; i++)
         if (l->group_count[i] == 0) return UM_OK;
-    UM_TRY(um_vk_begin(stream, descriptors_of(p)));
-    atomic_fetch_add(&p->refs, 1);
-    UM_TRY(um_vk_keep(stream, (um_vk_held){.what = UM_VK_HOLDS_PROGRAM, .object = p}));
+    UM_TRY(um_vk_begin(stream));
+    UM_TRY(um_vk_keep(stream, um_vk_ref(&p->shared)));
     gather(stream, p, l, &a);
-    UM_TRY(put_words(stream, p, &a));
-    if (descriptors_of(p) > 0) UM_TRY(bind_ranges(stream, p, &a));
+    UM_TRY(put(stream, &a, (uint32_t)l->buffer_count));
     um_vk_order(stream, l->buffer_count, a.use);
     vk_handle commands = stream->open->commands;
     vk->vkCmdBindPipeline(commands, VK_BIND_COMPUTE, p->pipeline);
@@ -259,67 +207,50 @@ static um_status launch(um_backend_stream *stream, program *p, const um_klaunch 
     return UM_OK;
 }
 
-/* The stream's own, as large as any op needed: its work is in order. */
-static um_status prepare_scratch(um_backend_stream *stream, uint64_t size_bytes)
+/* The stream's own, as large as any op needed: its work is in order. An older one goes when that is
+ * done. */
+static um_status prepare_scratch(um_backend_stream *stream, const um_kplan *plan)
 {
-    uint64_t offset, rounded = (size_bytes + 65535) / 65536 * 65536;
-    um_ptr made;
-    if (size_bytes == 0) return UM_OK;
-    UM_TRY(um_vk_begin(stream, 0));
-    if (size_bytes > stream->scratch_bytes) {
-        UM_TRY(um_vk_alloc(stream->device, rounded, &made));
-        um_vk_held old = {.what = UM_VK_HOLDS_MEMORY, .memory = stream->scratch};
-        stream->scratch = made;
+    if (plan->scratch_bytes > stream->scratch_bytes) {
+        uint64_t rounded = (plan->scratch_bytes + 65535) / 65536 * 65536;
+        um_vk_held held = {0};
+        UM_TRY(um_vk_begin(stream));
+        UM_TRY(um_vk_alloc(stream->device, rounded, &held.memory));
+        UM_TRY(um_vk_keep(stream, held));
+        stream->open->held[stream->open->held_count - 1].memory = stream->scratch;
+        if (!stream->scratch) stream->open->held_count--;
+        stream->scratch = held.memory;
         stream->scratch_bytes = rounded;
-        if (old.memory) UM_TRY(um_vk_keep(stream, old));
     }
-    const um_vk_block *block = um_vk_find(stream->device, stream->scratch, &offset);
-    um_vk_use use = {stream->scratch, stream->scratch + UM_KFAULT_BYTES, true};
-    um_vk_order(stream, 1, &use);
-    stream->device->vk.vkCmdFillBuffer(stream->open->commands, block->buffer, offset,
-                                       UM_KFAULT_BYTES, 0);
+    if (!plan->fault[0]) return UM_OK;
+    UM_TRY(um_vk_begin(stream));
+    um_vk_fill_words(stream, stream->scratch, UM_KFAULT_BYTES, 0);
     return UM_OK;
 }
 
-static um_status take_fault(um_backend_device *device, const um_op *op, const um_kplan *plan,
-                            um_vk_fault **out)
+static void fault_destroy(um_backend_device *device, void *self)
 {
-    um_vk_fault *fault = um_mem_zalloc(sizeof *fault);
-    *out = NULL;
-    if (!fault) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory to note what an op finds out");
-    um_mutex_lock(&device->mutex);
-    bool any = device->fault_free_count > 0;
-    if (any) fault->word = device->fault_free[--device->fault_free_count];
-    um_mutex_unlock(&device->mutex);
-    if (!any) {
-        um_mem_free(fault);
-        return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: too many ops that may fail are on their way");
-    }
-    fault->refs = 1;
-    fault->error.code = UM_OUT_OF_RANGE;
-    snprintf(fault->error.backend, sizeof fault->error.backend, "vulkan");
-    snprintf(fault->error.op, sizeof fault->error.op, "%s", um_op_name(op->id));
-    snprintf(fault->error.message, sizeof fault->error.message, "%s", plan->fault);
-    *out = fault;
-    return UM_OK;
+    um_vk_fault *fault = self;
+    if (fault->ptr) um_vk_free(device, fault->ptr);
+    um_mem_free(fault);
 }
 
 /* The op's word is copied behind it, and looked at when its batch is done. */
 static um_status fetch_fault(um_backend_stream *stream, const um_op *op, const um_kplan *plan)
 {
     um_backend_device *device = stream->device;
-    um_vk_fault *fault;
-    vk_copy region = {.size_bytes = sizeof(uint32_t)};
     if (!plan->fault[0]) return UM_OK;
-    UM_TRY(um_vk_begin(stream, 0));
-    UM_TRY(take_fault(device, op, plan, &fault));
-    UM_TRY(um_vk_keep(stream, (um_vk_held){.what = UM_VK_HOLDS_FAULT, .object = fault}));
-    const um_vk_block *block = um_vk_find(device, stream->scratch, &region.from);
-    region.to = fault->word * sizeof(uint32_t);
-    um_vk_use use = {stream->scratch, stream->scratch + region.size_bytes, false};
-    um_vk_order(stream, 1, &use);
-    device->vk.vkCmdCopyBuffer(stream->open->commands, block->buffer, device->fault_words->buffer,
-                               1, &region);
+    UM_TRY(um_vk_begin(stream));
+    um_vk_fault *fault = um_mem_zalloc(sizeof *fault);
+    if (!fault) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory to note what an op finds out");
+    fault->shared = (um_vk_shared){1, fault_destroy};
+    fault->error = um_kdriver_fault(&device->k, op, plan);
+    UM_TRY(um_vk_keep(stream, (um_vk_held){.shared = fault}));
+    UM_TRY(um_vk_take(device, sizeof(uint32_t), true, &fault->ptr));
+    um_vk_find(device, fault->ptr, sizeof(uint32_t), &fault->word);
+    memset(fault->word, 0, sizeof(uint32_t));
+    stream->open->held[stream->open->held_count - 1].fault = fault;
+    um_vk_copy_bytes(stream, fault->ptr, stream->scratch, sizeof(uint32_t));
     return UM_OK;
 }
 
@@ -331,8 +262,7 @@ static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
     for (int32_t i = 0; i < plan->launch_count; i++)
         UM_TRY(um_kcache_compiled(&plan->launch[i], &object[i]));
     um_mutex_lock(&stream->mutex);
-    um_status status = stream->error.code == UM_OK ? UM_OK : um_fail_again(&stream->error);
-    if (status == UM_OK) status = prepare_scratch(stream, plan->scratch_bytes);
+    um_status status = prepare_scratch(stream, plan);
     for (int32_t i = 0; i < plan->launch_count && status == UM_OK; i++)
         status = launch(stream, object[i], &plan->launch[i]);
     if (status == UM_OK) status = fetch_fault(stream, op, plan);
@@ -342,11 +272,8 @@ static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
 
 um_status um_vk_enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form)
 {
-    const um_backend_device *device = stream->device;
     UM_TRY(um_vk_state(stream));
-    um_status status =
-        um_planner_run(device->kernels, &device->limits, op, form, enqueue_plan, stream);
-    return status == UM_OK ? UM_OK : um_fail_tag("vulkan", um_op_name(op->id));
+    return um_kdriver_run(&stream->device->k, op, form, enqueue_plan, stream);
 }
 
 um_status um_vk_enqueue(um_backend_stream *stream, const um_op *op)

@@ -7,6 +7,8 @@
 
 um_vk_instance_calls um_vk;
 
+#define NO_CALL "the Vulkan loader has no %s"
+
 enum { DEVICES_MAX = 16, FAMILIES_MAX = 16, EXTENSIONS_MAX = 512, GROUP_INVOCATIONS = 256 };
 
 static struct {
@@ -14,35 +16,26 @@ static struct {
     um_vk_physical device[DEVICES_MAX];
     int32_t count;
     char why[200];
+    vk_extension extension[EXTENSIONS_MAX]; /* of the device that is looked at */
+    uint32_t extension_count;
 } found = {.once = UM_ONCE_INIT};
 
-/* Features that are used where there are: the core version that has them, or the extension. */
-enum { STORAGE_16, STORAGE_8, NARROW, TIMELINE, ADDRESS, SUBGROUP_SIZE, SUBGROUP_TYPES };
 static const struct {
-    uint32_t type, api;
+    uint32_t type, members, api;
     const char *extension;
-} rows[UM_VK_MORE_FEATURES] = {
-    [STORAGE_16] = {1000083000, VK_API_1_1, ""},
-    [STORAGE_8] = {1000177000, VK_API_1_2, "VK_KHR_8bit_storage"},
-    [NARROW] = {1000082000, VK_API_1_2, "VK_KHR_shader_float16_int8"},
-    [TIMELINE] = {1000207000, VK_API_1_2, "VK_KHR_timeline_semaphore"},
-    [ADDRESS] = {1000257000, VK_API_1_2, "VK_KHR_buffer_device_address"},
-    [SUBGROUP_SIZE] = {1000225002, VK_API_1_3, "VK_EXT_subgroup_size_control"},
-    [SUBGROUP_TYPES] = {1000175000, VK_API_1_2, "VK_KHR_shader_subgroup_extended_types"},
+} rows[VK_WITHS] = {
+#define UM_VK_FEATURE(NAME, number, members, version, extension)                                   \
+    {number, members, version, extension},
+#include "backend/vulkan/vk.def"
 };
 
 /* ---- one device -----------------------------------------------------------------------------
  */
 
-typedef struct extensions {
-    vk_extension item[EXTENSIONS_MAX];
-    uint32_t count;
-} extensions;
-
-static bool has_extension(const extensions *all, const char *name)
+static bool has_extension(const char *name)
 {
-    for (uint32_t i = 0; i < all->count; i++)
-        if (strcmp(all->item[i].name, name) == 0) return true;
+    for (uint32_t i = 0; i < found.extension_count; i++)
+        if (strcmp(found.extension[i].name, name) == 0) return true;
     return false;
 }
 
@@ -51,7 +44,7 @@ static vk_features *chain(um_vk_physical *p)
 {
     void **at = &p->features.next;
     p->features.type = VK_IS_FEATURES;
-    for (int i = 0; i < UM_VK_MORE_FEATURES; i++) {
+    for (int i = 0; i < VK_WITHS; i++) {
         if (p->more[i].type == 0) continue;
         *at = &p->more[i];
         at = &p->more[i].next;
@@ -61,28 +54,25 @@ static vk_features *chain(um_vk_physical *p)
 }
 
 /* What the device has of the rows; of that, what is used stays. */
-static void read_features(um_vk_physical *p, const extensions *all)
+static void read_features(um_vk_physical *p)
 {
-    for (int i = 0; i < UM_VK_MORE_FEATURES; i++) {
+    for (int i = 0; i < VK_WITHS; i++) {
         bool core = p->properties.api_version >= rows[i].api;
-        if (!core && !has_extension(all, rows[i].extension)) continue;
+        if (!core && !has_extension(rows[i].extension)) continue;
         p->more[i].type = rows[i].type;
         p->core |= (uint32_t)core << i;
     }
     um_vk.vkGetPhysicalDeviceFeatures2(p->handle, chain(p));
     for (uint32_t i = 0; i < UM_COUNT_OF(p->features.has); i++)
         if (i != VK_HAS_F64 && i != VK_HAS_I64 && i != VK_HAS_I16) p->features.has[i] = 0;
-    for (int i = 0; i < UM_VK_MORE_FEATURES; i++) {
-        uint32_t *has = p->more[i].has, second = has[1];
-        memset(has + 1, 0, sizeof p->more[i].has - sizeof *has);
-        if (i == NARROW) has[0] = 0; /* f16 is expanded */
-        if (i == NARROW || i == SUBGROUP_SIZE) has[1] = second;
-    }
-    if (p->features.has[VK_HAS_F64]) p->has |= UM_VK_F64;
-    if (p->features.has[VK_HAS_I64]) p->has |= UM_VK_I64;
-    if (p->features.has[VK_HAS_I16] && p->more[STORAGE_16].has[0]) p->has |= UM_VK_I16;
-    if (p->more[NARROW].has[1] && p->more[STORAGE_8].has[0]) p->has |= UM_VK_I8;
-    if (p->more[ADDRESS].has[0]) p->has |= UM_VK_ADDRESSES;
+    for (uint32_t i = 0; i < 4 * VK_WITHS; i++)
+        if (!(rows[i / 4].members >> i % 4 & 1)) p->more[i / 4].has[i % 4] = 0;
+    if (p->features.has[VK_HAS_F64]) p->types |= UM_BIT(UM_F64);
+    if (p->features.has[VK_HAS_I64]) p->types |= UM_BIT(UM_I64) | UM_BIT(UM_U64);
+    if (p->features.has[VK_HAS_I16] && p->more[VK_WITH_STORAGE_16].has[0])
+        p->types |= UM_BIT(UM_I16) | UM_BIT(UM_U16);
+    if (p->more[VK_WITH_NARROW].has[1] && p->more[VK_WITH_STORAGE_8].has[0])
+        p->types |= UM_BIT(UM_I8) | UM_BIT(UM_U8);
 }
 
 /* Each is in the order f16, f32, f64. How subnormals are treated may have to be the same in all. */
@@ -105,15 +95,15 @@ static void read_properties(um_vk_physical *p)
     vk_subgroup_sizes sizes = {.type = VK_IS_SUBGROUP_SIZES};
     vk_subgroup_properties subgroup = {.type = VK_IS_SUBGROUP};
     vk_maintenance_3 sizes_max = {.type = VK_IS_MAINTENANCE_3, .next = &subgroup};
-    if (p->more[SUBGROUP_SIZE].has[0] && p->more[SUBGROUP_SIZE].has[1]) subgroup.next = &sizes;
+    if (p->more[VK_WITH_SUBGROUP_SIZES].has[0] && p->more[VK_WITH_SUBGROUP_SIZES].has[1])
+        subgroup.next = &sizes;
     floats.next = &sizes_max;
     p->properties.next = p->properties.api_version >= VK_API_1_2 ? (void *)&floats : &sizes_max;
     um_vk.vkGetPhysicalDeviceProperties2(p->handle, &p->properties);
     p->properties.next = NULL;
     p->modes = modes_of(&floats);
     p->allocation_max_bytes = sizes_max.allocation_max;
-    bool all_types =
-        !(p->has & (UM_VK_I64 | UM_VK_I16 | UM_VK_I8)) || p->more[SUBGROUP_TYPES].has[0];
+    bool all_types = !(p->types & ~UM_BIT(UM_F64)) || p->more[VK_WITH_SUBGROUP_TYPES].has[0];
     if (all_types && (subgroup.stages & VK_STAGE_COMPUTE) && (sizes.stages & VK_STAGE_COMPUTE) &&
         (subgroup.operations & VK_SUBGROUP_OPS) == VK_SUBGROUP_OPS &&
         sizes.per_group_max * subgroup.size >= GROUP_INVOCATIONS)
@@ -140,18 +130,19 @@ static bool find_family(um_vk_physical *p)
 }
 
 /* Why it cannot be used; NULL: it can. */
-static const char *look_at(um_vk_physical *p, extensions *all)
+static const char *look_at(um_vk_physical *p)
 {
     p->properties.type = VK_IS_PROPERTIES;
     um_vk.vkGetPhysicalDeviceProperties2(p->handle, &p->properties);
     if (p->properties.api_version < VK_API_1_1) return "has Vulkan 1.0 only";
-    all->count = EXTENSIONS_MAX;
-    if (um_vk.vkEnumerateDeviceExtensionProperties(p->handle, NULL, &all->count, all->item) < 0)
-        all->count = 0;
-    read_features(p, all);
+    found.extension_count = EXTENSIONS_MAX;
+    if (um_vk.vkEnumerateDeviceExtensionProperties(p->handle, NULL, &found.extension_count,
+                                                   found.extension) < 0)
+        found.extension_count = 0;
+    read_features(p);
     read_properties(p);
     if (!find_family(p)) return "has no queue that computes";
-    if (!p->more[TIMELINE].has[0]) return "has no timeline semaphores";
+    if (!p->more[VK_WITH_TIMELINES].has[0]) return "has no timeline semaphores";
     if (p->properties.limits.group_invocations < GROUP_INVOCATIONS)
         return "has work-groups of less than 256 invocations";
     return NULL;
@@ -162,90 +153,74 @@ static const char *look_at(um_vk_physical *p, extensions *all)
 
 typedef um_os_fn (*get_fn)(vk_handle, const char *);
 
-static get_fn load(void)
+static vk_handle fails(const char *format, const char *name, int32_t code)
+{
+    snprintf(found.why, sizeof found.why, format, name, (int)code);
+    return NULL;
+}
+
+/* The instance, and its functions; the library stays open. */
+static vk_handle load(void)
 {
     static const char *const names[] = {"libvulkan.so.1", "libvulkan.so", "libvulkan.1.dylib",
                                         "libMoltenVK.dylib"};
-    void *library = NULL; /* it stays open */
-    get_fn get = NULL;
-    for (size_t i = 0; i < UM_COUNT_OF(names) && !library; i++)
-        if (um_os_library_open(names[i], &library) != UM_OK) library = NULL;
-    snprintf(found.why, sizeof found.why, "no Vulkan loader (libvulkan.so.1)");
-    if (!library) return NULL;
-    um_os_fn fn = um_os_library_find(library, "vkGetInstanceProcAddr");
-    snprintf(found.why, sizeof found.why, "the Vulkan loader has no vkGetInstanceProcAddr");
-    memcpy(&get, &fn, sizeof fn);
-    return get;
-}
-
-static vk_handle create_instance(get_fn get)
-{
-    int32_t (*create)(const vk_instance_info *, const void *, vk_handle *);
-    um_os_fn fn = get(NULL, "vkCreateInstance");
-    vk_application_info application = {
+    const vk_application_info application = {
         .type = VK_IS_APPLICATION, .name = "umbel", .engine = "umbel", .api_version = VK_API_1_3};
-    vk_instance_info info = {.type = VK_IS_INSTANCE, .application = &application};
+    const vk_instance_info info = {.type = VK_IS_INSTANCE, .application = &application};
     vk_handle instance = NULL;
-    snprintf(found.why, sizeof found.why, "the Vulkan loader is of Vulkan 1.0");
-    if (!fn || !get(NULL, "vkEnumerateInstanceVersion")) return NULL;
-    memcpy(&create, &fn, sizeof fn);
-    int32_t code = create(&info, NULL, &instance);
-    if (code == VK_NO_DRIVER)
-        snprintf(found.why, sizeof found.why, "no Vulkan driver is installed");
-    else
-        snprintf(found.why, sizeof found.why, "vkCreateInstance failed: %d", (int)code);
-    return code == 0 ? instance : NULL;
-}
-
-static bool find_calls(get_fn get, vk_handle instance)
-{
-#define UM_VK_INSTANCE(result, name, parameters, arguments, more)                                  \
-    um_os_fn fn_##name = get(instance, #name);                                                     \
-    memcpy(&um_vk.name, &fn_##name, sizeof fn_##name);                                             \
-    if (!fn_##name) {                                                                              \
-        snprintf(found.why, sizeof found.why, "the Vulkan loader has no " #name);                  \
-        return false;                                                                              \
-    }
+    get_fn get;
+    void *library = um_os_library_open_any(names, UM_COUNT_OF(names));
+    if (!library) return fails("no Vulkan loader (%s)", names[0], 0);
+    um_os_fn fn = um_os_library_find(library, "vkGetInstanceProcAddr");
+    memcpy(&get, &fn, sizeof fn);
+    if (!fn) return fails(NO_CALL, "vkGetInstanceProcAddr", 0);
+#define UM_VK_GLOBAL(result, name, parameters, arguments, more)                                    \
+    if ((fn = get(instance, #name)) == NULL) return fails(NO_CALL, #name, 0);                      \
+    memcpy(&um_vk.name, &fn, sizeof fn);
 #include "backend/vulkan/vk.def"
-    return true;
+    int32_t code = um_vk.vkCreateInstance(&info, NULL, &instance);
+    if (code == VK_NO_DRIVER) return fails("no Vulkan driver is installed", "", 0);
+    if (code != 0) return fails("%s failed: %d", "vkCreateInstance", code);
+#define UM_VK_INSTANCE(result, name, parameters, arguments, more)                                  \
+    if ((fn = get(instance, #name)) == NULL) return fails(NO_CALL, #name, 0);                      \
+    memcpy(&um_vk.name, &fn, sizeof fn);
+#include "backend/vulkan/vk.def"
+    return instance;
 }
 
 static void look(void)
 {
-    vk_handle handle[DEVICES_MAX], instance;
+    vk_handle handle[DEVICES_MAX], instance = NULL;
     uint32_t count = DEVICES_MAX;
     um_error saved = *um_last_error();
-    get_fn get = load();
-    extensions *all = um_mem_alloc(sizeof *all);
-    if (get && all && (instance = create_instance(get)) != NULL && find_calls(get, instance)) {
-        if (um_vk.vkEnumeratePhysicalDevices(instance, &count, handle) < 0) count = 0;
-        snprintf(found.why, sizeof found.why, "no Vulkan driver has a device");
-        for (uint32_t i = 0; i < count; i++) {
-            um_vk_physical *p = &found.device[found.count];
-            *p = (um_vk_physical){.handle = handle[i]};
-            const char *why = look_at(p, all);
-            if (why)
-                snprintf(found.why, sizeof found.why, "%.100s %s", p->properties.name, why);
-            else
-                found.count++;
-        }
+    instance = load();
+    if (!instance || um_vk.vkEnumeratePhysicalDevices(instance, &count, handle) < 0) count = 0;
+    if (instance) fails("no Vulkan driver has a device", "", 0);
+    for (uint32_t i = 0; i < count; i++) {
+        um_vk_physical *p = &found.device[found.count];
+        *p = (um_vk_physical){.handle = handle[i]};
+        const char *why = look_at(p);
+        if (why)
+            snprintf(found.why, sizeof found.why, "%.100s %s", p->properties.name, why);
+        else
+            found.count++;
     }
-    um_mem_free(all);
     um_fail_again(&saved);
 }
 
-int32_t um_vk_devices(const um_vk_physical **out, char *why, size_t why_size)
+int32_t um_vk_device_count(char *why, size_t why_size)
 {
     um_call_once(&found.once, look);
-    *out = found.device;
     if (why_size > 0) snprintf(why, why_size, "%s", found.count ? "" : found.why);
     return found.count;
 }
 
+const um_vk_physical *um_vk_device_at(int32_t ordinal) { return &found.device[ordinal]; }
+
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
-static um_os_fn find_later(vk_handle device, const char *name)
+static um_os_fn find_call(vk_handle device, const char *name)
 {
     char extended[64];
     um_os_fn fn = um_vk.vkGetDeviceProcAddr(device, name);
@@ -253,23 +228,11 @@ static um_os_fn find_later(vk_handle device, const char *name)
     return fn ? fn : um_vk.vkGetDeviceProcAddr(device, extended);
 }
 
-static void find_device_calls(vk_handle device, um_vk_calls *calls)
+um_status um_vk_open(um_backend_device *device)
 {
-    um_os_fn fn;
-#define UM_VK_DEVICE(result, name, parameters, arguments, more)                                    \
-    fn = um_vk.vkGetDeviceProcAddr(device, #name);                                                 \
-    memcpy(&calls->name, &fn, sizeof fn);
-#define UM_VK_LATER(result, name, parameters, arguments, more)                                     \
-    fn = find_later(device, #name);                                                                \
-    memcpy(&calls->name, &fn, sizeof fn);
-#include "backend/vulkan/vk.def"
-}
-
-um_status um_vk_open(const um_vk_physical *physical, vk_handle *device, um_vk_calls *calls)
-{
-    um_vk_physical p = *physical; /* whose features are linked anew */
-    const char *extension[UM_VK_MORE_FEATURES];
-    float priority[UM_VK_QUEUES] = {0};
+    um_vk_physical p = *device->physical; /* whose features are linked anew */
+    const char *extension[VK_WITHS];
+    const float priority[UM_VK_QUEUES] = {0};
     vk_queues_info queues = {.type = VK_IS_QUEUES,
                              .family = p.family,
                              .count = UM_MIN(p.queue_count, (uint32_t)UM_VK_QUEUES),
@@ -279,15 +242,22 @@ um_status um_vk_open(const um_vk_physical *physical, vk_handle *device, um_vk_ca
                            .queues_count = 1,
                            .queues = &queues,
                            .extension = extension};
-    for (int i = 0; i < UM_VK_MORE_FEATURES; i++)
+    for (int i = 0; i < VK_WITHS; i++)
         if (p.more[i].type && !(p.core >> i & 1))
             extension[info.extension_count++] = rows[i].extension;
-    int32_t code = um_vk.vkCreateDevice(p.handle, &info, NULL, device);
+    int32_t code = um_vk.vkCreateDevice(p.handle, &info, NULL, &device->handle);
     if (code != 0) {
-        *device = NULL;
+        device->handle = NULL;
         return um_vk_fail("vkCreateDevice", code);
     }
-    find_device_calls(*device, calls);
+    um_os_fn fn;
+#define UM_VK_DEVICE(result, name, parameters, arguments, more)                                    \
+    fn = find_call(device->handle, #name);                                                         \
+    memcpy(&device->vk.name, &fn, sizeof fn);
+#include "backend/vulkan/vk.def"
+    for (; device->queue_count < queues.count; device->queue_count++)
+        device->vk.vkGetDeviceQueue(device->handle, p.family, device->queue_count,
+                                    &device->queue[device->queue_count]);
     return UM_OK;
 }
 

@@ -4,28 +4,48 @@
 
 #include <stdlib.h>
 
-enum { PIECE_BYTES = 16 << 20, FILL_BYTES = 1 << 16, REGIONS = 256 };
+enum { PIECE_BYTES = 8 << 20, FILL_BYTES = 1 << 12 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+static void timeline_destroy(um_backend_device *device, void *self)
+{
+    um_vk_timeline *timeline = self;
+    if (timeline->semaphore)
+        device->vk.vkDestroySemaphore(device->handle, timeline->semaphore, NULL);
+    um_mem_free(timeline);
+}
+
+/* What can fail of it. */
+static um_status start_stream(um_backend_stream *stream)
+{
+    um_backend_device *device = stream->device;
+    vk_timeline_info timeline = {.type = VK_IS_TIMELINE, .is_timeline = 1, .value = stream->last};
+    vk_semaphore_info info = {.type = VK_IS_SEMAPHORE, .next = &timeline};
+    um_vk_timeline *t = stream->timeline = um_mem_zalloc(sizeof *t);
+    if (!t) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory for a stream");
+    t->shared = (um_vk_shared){1, timeline_destroy};
+    UM_VK_TRY(device, vkCreateSemaphore, device->handle, &info, NULL, &t->semaphore);
+    return um_mutex_init(&stream->mutex);
+}
+
 um_status um_vk_stream_create(um_backend_device *device, um_backend_stream **out)
 {
-    *out = NULL;
-    um_backend_stream *stream = um_mem_zalloc(sizeof *stream);
+    um_backend_stream *stream = *out = um_mem_zalloc(sizeof *stream);
     if (!stream) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory for a stream");
     stream->device = device;
     stream->last = 1;
-    UM_TRY_OR(um_vk_timeline_create(device, &stream->timeline), fail);
-    UM_TRY_OR(um_mutex_init(&stream->mutex), fail);
+    um_status status = start_stream(stream);
+    if (status != UM_OK) {
+        um_vk_unref(device, stream->timeline);
+        um_mem_free(stream);
+        *out = NULL;
+        return status;
+    }
     um_mutex_lock(&device->mutex);
-    stream->queue = &device->queue[device->next_queue++ % device->queue_count];
+    stream->queue = device->queue[device->next_queue++ % device->queue_count];
     um_mutex_unlock(&device->mutex);
-    *out = stream;
     return UM_OK;
-fail:
-    um_vk_timeline_unref(device, stream->timeline);
-    um_mem_free(stream);
-    return um_status_last();
 }
 
 void um_vk_stream_destroy(um_backend_stream *stream)
@@ -33,7 +53,7 @@ void um_vk_stream_destroy(um_backend_stream *stream)
     um_backend_device *device = stream->device;
     if (um_vk_synchronize(stream, UINT64_MAX) != UM_OK) um_vk_discard(stream);
     if (stream->scratch) um_vk_free(device, stream->scratch);
-    um_vk_timeline_unref(device, stream->timeline);
+    um_vk_unref(device, stream->timeline);
     um_mutex_destroy(&stream->mutex);
     um_mem_free(stream);
 }
@@ -72,81 +92,49 @@ um_status um_vk_record(um_backend_stream *stream, uint64_t *ticket)
     return UM_OK;
 }
 
-/* What another stream has at its ticket. */
-typedef struct point {
-    um_error error;
-    um_vk_timeline *timeline; /* a reference; NULL: the work is done */
-    uint64_t value;
-    um_vk_held *fault; /* references to what that work may still find out */
-    int64_t fault_count, fault_capacity;
-} point;
-
-static um_status take_faults(point *p, const um_vk_batch *batch)
+/* The next batch waits, and no command before it; it depends on what that work may find out. */
+static um_status wait_for(um_backend_stream *stream, um_backend_stream *other, uint64_t value)
 {
-    for (int64_t i = 0; i < batch->held_count; i++) {
-        um_vk_fault *fault = batch->held[i].object;
-        if (batch->held[i].what != UM_VK_HOLDS_FAULT) continue;
-        void *items = p->fault;
-        um_status status =
-            um_vec_reserve(&items, &p->fault_capacity, p->fault_count, sizeof *p->fault, "vulkan");
-        p->fault = items;
-        UM_TRY(status);
-        atomic_fetch_add(&fault->refs, 1);
-        p->fault[p->fault_count++] = batch->held[i];
-    }
-    return UM_OK;
-}
-
-static um_status take_point(um_backend_stream *other, uint64_t ticket, point *p)
-{
-    um_status status = UM_OK;
-    um_mutex_lock(&other->mutex);
-    if (other->open && other->open->number <= ticket) (void)um_vk_flush(other); /* its error */
-    um_vk_settle(other);
-    p->error = other->error;
-    p->value = newest_of(other, ticket);
-    if (p->value && p->error.code == UM_OK) {
-        p->timeline = other->timeline;
-        atomic_fetch_add(&p->timeline->refs, 1);
-        for (const um_vk_batch *b = other->first; b && b->number <= ticket && status == UM_OK;
-             b = b->next)
-            status = take_faults(p, b);
-    }
-    um_mutex_unlock(&other->mutex);
-    return status;
-}
-
-/* In the next batch: what was recorded before does not wait. */
-static um_status wait_for(um_backend_stream *stream, point *p)
-{
-    if (stream->open && (stream->open->command_count || stream->open->wait_count == UM_VK_WAITS))
+    if (stream->open && (stream->open->command_count || stream->open->wait))
         UM_TRY(um_vk_flush(stream));
-    UM_TRY(um_vk_begin(stream, 0));
+    UM_TRY(um_vk_begin(stream));
     um_vk_batch *batch = stream->open;
     batch->command_count = 0;
-    while (p->fault_count > 0) UM_TRY(um_vk_keep(stream, p->fault[--p->fault_count]));
-    um_vk_timeline *timeline = p->timeline;
-    p->timeline = NULL;
-    UM_TRY(um_vk_keep(stream, (um_vk_held){.what = UM_VK_HOLDS_TIMELINE, .object = timeline}));
-    batch->wait[batch->wait_count] = timeline->semaphore;
-    batch->wait_value[batch->wait_count++] = p->value;
+    for (const um_vk_batch *b = other->first; b && b->number <= value; b = b->next) {
+        for (int64_t i = 0; i < b->held_count; i++) {
+            um_vk_fault *fault = b->held[i].fault;
+            if (!fault) continue;
+            um_vk_held held = um_vk_ref(&fault->shared);
+            held.fault = fault;
+            UM_TRY(um_vk_keep(stream, held));
+        }
+    }
+    UM_TRY(um_vk_keep(stream, um_vk_ref(&other->timeline->shared)));
+    batch->wait = other->timeline->semaphore;
+    batch->wait_value = value;
     return UM_OK;
+}
+
+/* With both mutexes. */
+static um_status wait_locked(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket)
+{
+    UM_TRY(state(stream));
+    if (other->open && other->open->number <= ticket) (void)um_vk_flush(other); /* its error */
+    um_vk_settle(other);
+    uint64_t value = newest_of(other, ticket);
+    if (other->error.code != UM_OK) um_vk_become(stream, &other->error);
+    return value && stream->error.code == UM_OK ? wait_for(stream, other, value) : UM_OK;
 }
 
 um_status um_vk_wait(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket)
 {
-    um_backend_device *device = stream->device;
-    point p = {.value = 0};
-    UM_TRY(um_vk_state(stream));
-    if (stream == other) return UM_OK;
-    um_status status = take_point(other, ticket, &p);
-    um_mutex_lock(&stream->mutex);
-    if (p.error.code != UM_OK) um_vk_become(stream, &p.error);
-    if (status == UM_OK && p.timeline) status = wait_for(stream, &p);
+    bool before = (uintptr_t)stream < (uintptr_t)other;
+    if (stream == other) return um_vk_state(stream);
+    um_mutex_lock(before ? &stream->mutex : &other->mutex);
+    um_mutex_lock(before ? &other->mutex : &stream->mutex);
+    um_status status = wait_locked(stream, other, ticket);
+    um_mutex_unlock(&other->mutex);
     um_mutex_unlock(&stream->mutex);
-    while (p.fault_count > 0) um_vk_fault_unref(device, p.fault[--p.fault_count].object);
-    um_vk_timeline_unref(device, p.timeline);
-    um_mem_free(p.fault);
     return status;
 }
 
@@ -165,6 +153,18 @@ um_status um_vk_query(um_backend_stream *stream, uint64_t ticket)
     return status;
 }
 
+/* Without the mutex: until the semaphore has the value; a VkResult. */
+static int32_t await(const um_backend_stream *stream, uint64_t value)
+{
+    const um_backend_device *device = stream->device;
+    vk_wait_info info = {
+        .type = VK_IS_WAIT, .count = 1, .semaphore = &stream->timeline->semaphore, .value = &value};
+    int32_t code = VK_TIMEOUT;
+    for (int tries = 0; code != 0 && code != VK_LOST && tries < 100; tries += code < 0)
+        code = device->vk.vkWaitSemaphores(device->handle, &info, UINT64_MAX);
+    return code;
+}
+
 um_status um_vk_synchronize(um_backend_stream *stream, uint64_t ticket)
 {
     int32_t code = 0;
@@ -173,7 +173,7 @@ um_status um_vk_synchronize(um_backend_stream *stream, uint64_t ticket)
     if (stream->open && stream->open->number <= ticket) (void)um_vk_flush(stream); /* its error */
     uint64_t value = newest_of(stream, ticket);
     um_mutex_unlock(&stream->mutex);
-    if (value) code = um_vk_await(stream->device, stream->timeline, value);
+    if (value) code = await(stream, value);
     um_mutex_lock(&stream->mutex);
     um_vk_settle_to(stream, value, "vkWaitSemaphores", code);
     um_status status = state(stream);
@@ -193,132 +193,86 @@ um_status um_vk_clear_error(um_backend_stream *stream)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* Copies from staging memory, of which regions may read the same bytes. */
-static void copy_in(um_backend_stream *stream, const um_vk_block *from, const um_vk_block *to,
-                    const vk_copy *region, uint32_t count)
+/* Here, too. */
+static um_status write_piece(um_backend_stream *stream, um_ptr dst, const void *src,
+                             uint64_t size_bytes)
 {
-    const vk_copy *last = &region[count - 1];
-    um_vk_use use = {to->base + region->to, to->base + last->to + last->size_bytes, true};
-    um_vk_order(stream, 1, &use);
-    stream->device->vk.vkCmdCopyBuffer(stream->open->commands, from->buffer, to->buffer, count,
-                                       region);
-}
-
-static um_status write_piece(um_backend_stream *stream, const um_vk_block *to, uint64_t offset,
-                             const void *src, uint64_t size_bytes)
-{
-    const um_vk_block *from;
-    vk_copy region = {.to = offset, .size_bytes = size_bytes};
-    UM_TRY(um_vk_begin(stream, 0));
-    UM_TRY(um_vk_stage(stream, size_bytes, &from, &region.from));
-    memcpy(from->mapped + region.from, src, (size_t)size_bytes);
-    copy_in(stream, from, to, &region, 1);
+    um_ptr staged;
+    UM_TRY(um_vk_begin(stream));
+    UM_TRY(um_vk_stage(stream, src, size_bytes, &staged));
+    um_vk_copy_bytes(stream, dst, staged, size_bytes);
     return UM_OK;
 }
 
 /* At once, where the host sees the memory and no work of the stream is before it. */
 um_status um_vk_write(um_backend_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes)
 {
-    uint64_t offset;
-    const um_vk_block *to = um_vk_find(stream->device, dst, &offset);
+    void *host;
+    um_vk_find(stream->device, dst, size_bytes, &host);
     um_mutex_lock(&stream->mutex);
     um_vk_settle(stream);
     um_status status = state(stream);
-    if (status == UM_OK && to->mapped && !stream->first && !stream->open) {
-        memcpy(to->mapped + offset, src, (size_t)size_bytes);
+    if (status == UM_OK && host && !stream->first && !stream->open) {
+        memcpy(host, src, (size_t)size_bytes);
         size_bytes = 0;
     }
     for (uint64_t at = 0; at < size_bytes && status == UM_OK; at += PIECE_BYTES)
-        status = write_piece(stream, to, offset + at, (const char *)src + at,
+        status = write_piece(stream, dst + at, (const char *)src + at,
                              UM_MIN(size_bytes - at, (uint64_t)PIECE_BYTES));
     um_mutex_unlock(&stream->mutex);
     return status;
 }
 
-/* To staging memory, which the caller gives back. */
-static um_status read_piece(um_backend_stream *stream, const um_vk_block *from, uint64_t offset,
-                            uint64_t size_bytes, const um_vk_block *to)
-{
-    vk_copy region = {.from = offset, .size_bytes = size_bytes};
-    um_vk_use use = {from->base + offset, from->base + offset + size_bytes, false};
-    um_mutex_lock(&stream->mutex);
-    um_status status = state(stream);
-    if (status == UM_OK) status = um_vk_begin(stream, 0);
-    if (status == UM_OK) {
-        um_vk_order(stream, 1, &use);
-        stream->device->vk.vkCmdCopyBuffer(stream->open->commands, from->buffer, to->buffer, 1,
-                                           &region);
-    }
-    um_mutex_unlock(&stream->mutex);
-    return status == UM_OK ? um_vk_synchronize(stream, UINT64_MAX) : status;
-}
-
 um_status um_vk_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t size_bytes)
 {
-    uint64_t offset, most = UM_MIN(size_bytes, (uint64_t)PIECE_BYTES);
-    um_vk_block *to;
+    uint64_t most = UM_MIN(size_bytes, (uint64_t)PIECE_BYTES);
+    um_ptr staged;
+    void *host;
+    um_vk_find(stream->device, src, size_bytes, &host);
     UM_TRY(um_vk_state(stream));
-    const um_vk_block *from = um_vk_find(stream->device, src, &offset);
-    if (from->mapped) {
+    if (host) {
         UM_TRY(um_vk_synchronize(stream, UINT64_MAX));
-        memcpy(dst, from->mapped + offset, (size_t)size_bytes);
+        memcpy(dst, host, (size_t)size_bytes);
         return UM_OK;
     }
-    UM_TRY(um_vk_staging_take(stream->device, most, &to));
+    UM_TRY(um_vk_take(stream->device, most, true, &staged));
+    um_vk_find(stream->device, staged, most, &host);
     um_status status = UM_OK;
     for (uint64_t at = 0; at < size_bytes && status == UM_OK; at += most) {
         uint64_t piece = UM_MIN(size_bytes - at, most);
-        status = read_piece(stream, from, offset + at, piece, to);
-        if (status == UM_OK) memcpy((char *)dst + at, to->mapped, (size_t)piece);
+        status = um_vk_copy(stream, staged, src + at, piece);
+        if (status == UM_OK) status = um_vk_synchronize(stream, UINT64_MAX);
+        if (status == UM_OK) memcpy((char *)dst + at, host, (size_t)piece);
     }
-    um_vk_staging_give(stream->device, to);
+    um_vk_free(stream->device, staged);
     return status;
 }
 
 um_status um_vk_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)
 {
-    vk_copy region = {.size_bytes = size_bytes};
-    const um_vk_block *to = um_vk_find(stream->device, dst, &region.to);
-    const um_vk_block *from = um_vk_find(stream->device, src, &region.from);
-    const um_vk_use use[] = {{src, src + size_bytes, false}, {dst, dst + size_bytes, true}};
     um_mutex_lock(&stream->mutex);
-    um_status status = state(stream);
-    if (status == UM_OK) status = um_vk_begin(stream, 0);
-    if (status == UM_OK) {
-        um_vk_order(stream, 2, use);
-        stream->device->vk.vkCmdCopyBuffer(stream->open->commands, from->buffer, to->buffer, 1,
-                                           &region);
-    }
+    um_status status = um_vk_begin(stream);
+    if (status == UM_OK) um_vk_copy_bytes(stream, dst, src, size_bytes);
     um_mutex_unlock(&stream->mutex);
     return status;
 }
 
-/* Whole words of one value, from a multiple of 4: the device's own fill. */
-static void fill_words(um_backend_stream *stream, const um_vk_block *to, uint64_t offset,
-                       uint64_t size_bytes, uint32_t word)
+/* Whole words of one value by the device's own fill; anything else by copies: of a stretch from the
+ * host, then of all that there is, each time twice as much. */
+static um_status fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern)
 {
-    um_vk_use use = {to->base + offset, to->base + offset + size_bytes, true};
-    um_vk_order(stream, 1, &use);
-    stream->device->vk.vkCmdFillBuffer(stream->open->commands, to->buffer, offset, size_bytes,
-                                       word);
-}
-
-/* Anything else: many copies of a stretch that the host has filled. */
-static um_status fill_pieces(um_backend_stream *stream, const um_vk_block *to, uint64_t offset,
-                             uint64_t size_bytes, const uint8_t *pattern, uint32_t pattern_bytes)
-{
-    vk_copy region[REGIONS];
-    uint32_t count = 0;
-    const um_vk_block *from;
-    uint64_t at, stretch = UM_MIN(size_bytes, (uint64_t)FILL_BYTES);
-    UM_TRY(um_vk_stage(stream, stretch, &from, &at));
-    for (uint64_t i = 0; i < stretch; i += pattern_bytes)
-        memcpy(from->mapped + at + i, pattern, pattern_bytes);
-    for (uint64_t done = 0; done < size_bytes; done += stretch) {
-        region[count++] = (vk_copy){at, offset + done, UM_MIN(stretch, size_bytes - done)};
-        if (count < REGIONS && done + stretch < size_bytes) continue;
-        copy_in(stream, from, to, region, count);
-        count = 0;
+    uint64_t stretch[FILL_BYTES / sizeof pattern], done = UM_MIN(size_bytes, sizeof stretch), more;
+    if (pattern >> 32 == (uint32_t)pattern && dst % 4 == 0 && size_bytes % 4 == 0) {
+        UM_TRY(um_vk_begin(stream));
+        um_vk_fill_words(stream, dst, size_bytes, (uint32_t)pattern);
+        return UM_OK;
+    }
+    for (size_t i = 0; i < UM_COUNT_OF(stretch); i++) stretch[i] = pattern;
+    UM_TRY(write_piece(stream, dst, stretch, done));
+    for (; done < size_bytes; done += more) {
+        more = UM_MIN(done, size_bytes - done);
+        UM_TRY(um_vk_begin(stream));
+        um_vk_copy_bytes(stream, dst + done, dst, more);
     }
     return UM_OK;
 }
@@ -326,19 +280,10 @@ static um_status fill_pieces(um_backend_stream *stream, const um_vk_block *to, u
 um_status um_vk_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
                      uint32_t pattern_bytes)
 {
-    uint64_t offset;
-    uint8_t bytes[8];
-    uint32_t word[2];
-    const um_vk_block *to = um_vk_find(stream->device, dst, &offset);
-    for (uint32_t i = 0; i < 8; i += pattern_bytes) memcpy(bytes + i, &pattern, pattern_bytes);
-    memcpy(word, bytes, sizeof word);
+    for (uint32_t bits = 8 * pattern_bytes; bits < 64; bits *= 2)
+        pattern = pattern << bits | (pattern & (((uint64_t)1 << bits) - 1));
     um_mutex_lock(&stream->mutex);
-    um_status status = state(stream);
-    if (status == UM_OK) status = um_vk_begin(stream, 0);
-    if (status == UM_OK && word[0] == word[1] && offset % 4 == 0 && size_bytes % 4 == 0)
-        fill_words(stream, to, offset, size_bytes, word[0]);
-    else if (status == UM_OK)
-        status = fill_pieces(stream, to, offset, size_bytes, bytes, pattern_bytes);
+    um_status status = fill(stream, dst, size_bytes, pattern);
     um_mutex_unlock(&stream->mutex);
     return status;
 }

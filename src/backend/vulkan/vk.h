@@ -23,8 +23,15 @@ typedef uint64_t vk_object;          /* every other handle */
 
 enum { VK_HAS_F64 = 39, VK_HAS_I64 = 40, VK_HAS_I16 = 41 }; /* of vk_features */
 
+enum {
+#define UM_VK_FEATURE(NAME, ...) VK_WITH_##NAME,
+#include "backend/vulkan/vk.def"
+    VK_WITHS
+};
+
 /* Of the instance; good once um_vk_devices has found a device. */
 typedef struct um_vk_instance_calls {
+#define UM_VK_GLOBAL(result, name, parameters, arguments, more)   result(*name) parameters;
 #define UM_VK_INSTANCE(result, name, parameters, arguments, more) result(*name) parameters;
 #include "backend/vulkan/vk.def"
 } um_vk_instance_calls;
@@ -32,7 +39,6 @@ extern um_vk_instance_calls um_vk;
 
 typedef struct um_vk_calls {
 #define UM_VK_DEVICE(result, name, parameters, arguments, more) result(*name) parameters;
-#define UM_VK_LATER(result, name, parameters, arguments, more)  result(*name) parameters;
 #include "backend/vulkan/vk.def"
 } um_vk_calls;
 

@@ -7,157 +7,119 @@
  *   launch.c   kernels: compiling them once, giving them arguments
  *   vulkan.c   devices and the table of entries
  *
- * Locks: a stream's first, then the device's, then a queue's. Nothing waits for the device with one
- * held. */
+ * Locks: streams' first, by address, then the device's. Nothing waits for the device with one held.
+ */
 #ifndef UM_BACKEND_VULKAN_VULKAN_H
 #define UM_BACKEND_VULKAN_VULKAN_H
 
 #include "backend/vulkan/vk.h"
-#include "device/disk.h"
-#include "device/planner.h"
-#include "device/tune.h"
+#include "device/kdriver.h"
+#include "device/memmap.h"
+#include "device/pieces.h"
 
 #include <stdatomic.h>
 #include <umbel/backend.h>
 
 /* ---- loader.c ------------------------------------------------------------------------------- */
 
-/* What a device has, beyond what it must. */
-enum {
-    UM_VK_F64 = 1 << 0,
-    UM_VK_I64 = 1 << 1,
-    UM_VK_I16 = 1 << 2, /* values and memory */
-    UM_VK_I8 = 1 << 3,
-    UM_VK_ADDRESSES = 1 << 4,
-};
-
-enum { UM_VK_MORE_FEATURES = 7 };
 typedef struct um_vk_physical {
     vk_handle handle;
     vk_properties properties;
     uint64_t allocation_max_bytes;
-    uint32_t has;
+    uint32_t types;         /* um_kdriver's: those whose values and memory it has */
     uint32_t subgroup_size; /* that a kernel can ask for; 0: it has no use of subgroups */
     uint32_t modes;         /* of floats, um_render_spirv's */
     uint32_t family, queue_count;
     vk_memory_properties memory;
     vk_features features; /* those that are used */
-    vk_more_features more[UM_VK_MORE_FEATURES];
+    vk_more_features more[VK_WITHS];
     uint32_t core; /* bit: `more` that are there without their extension */
 } um_vk_physical;
 
 /* The same list for the whole process. With none, why says what is missing. */
-int32_t um_vk_devices(const um_vk_physical **out, char *why, size_t why_size);
-um_status um_vk_open(const um_vk_physical *physical, vk_handle *device, um_vk_calls *calls);
+int32_t um_vk_device_count(char *why, size_t why_size);
+const um_vk_physical *um_vk_device_at(int32_t ordinal);
+um_status um_vk_open(um_backend_device *device); /* of its `physical` */
 /* A call that returned `code`: the status it is, recorded with the code as native. */
 um_status um_vk_fail(const char *call, int32_t code);
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
 
-typedef struct um_vk_piece {
-    uint64_t offset, size_bytes;
-    bool used;
-} um_vk_piece;
+typedef struct um_vk_block um_vk_block;
 
-/* One buffer over memory of its own. Addresses are the device's where it has such; else our own
- * numbers, given once and never again. */
-typedef struct um_vk_block {
-    struct um_vk_block *next; /* of staging memory that waits for use */
-    um_ptr base;
-    uint64_t size_bytes;
-    vk_object buffer, memory;
-    uint8_t *mapped;    /* NULL: the host does not see it */
-    um_vk_piece *piece; /* by offset, all of the block */
-    int64_t count, capacity;
-} um_vk_block;
-
-typedef struct um_vk_queue {
-    vk_handle handle;
-    um_mutex mutex; /* of submitting */
-} um_vk_queue;
-
-enum { UM_VK_QUEUES = 8, UM_VK_FAULTS = 1024 };
+enum { UM_VK_QUEUES = 8, UM_VK_COMMANDS = 128 }; /* of a batch at most */
 
 struct um_backend_device {
+    int32_t ordinal;
     const um_vk_physical *physical;
     vk_handle handle;
     um_vk_calls vk;
     bool by_address, is_mapped; /* how kernels see memory; whether the host sees the device's */
-    uint32_t types;             /* um_spirv_flavour_lacks' */
-    um_disk *pipelines;         /* kept between runs */
-    um_klimits limits;
-    um_kcache *kernels;
-    um_tune *tune;
-    um_tune_device timed;
-    um_vk_queue queue[UM_VK_QUEUES];
+    um_kdriver k;
+    vk_object set_layout, layout; /* of all kernels */
+    uint32_t descriptor_count;
+    vk_handle queue[UM_VK_QUEUES];
     uint32_t queue_count;
-    um_mutex mutex; /* of what follows */
+    um_mutex mutex; /* of what follows, and submitting */
     uint32_t next_queue;
-    um_vk_block **block; /* by address */
-    int64_t block_count, block_capacity;
-    um_ptr next_base;
-    um_vk_block *staging; /* unused */
-    uint64_t staging_bytes;
+    um_memmap map;            /* of blocks */
+    um_vk_block *blocks[2];   /* the device's, the host's */
     struct um_vk_batch *idle; /* batches to be used again */
-    um_vk_block *fault_words;
-    int32_t fault_free_count;
-    uint16_t fault_free[UM_VK_FAULTS];
 };
 
+/* Of the device's memory, or of the host's, which both see. um_vk_free is for either. */
+um_status um_vk_take(um_backend_device *device, uint64_t size_bytes, bool is_host, um_ptr *out);
 um_status um_vk_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out);
 void um_vk_free(um_backend_device *device, um_ptr ptr);
-/* The block of an address that is in one, and where in it. */
-const um_vk_block *um_vk_find(um_backend_device *device, um_ptr ptr, uint64_t *offset_bytes);
-/* Memory that the host sees: at least so much, to be given back. */
-um_status um_vk_staging_take(um_backend_device *device, uint64_t size_bytes, um_vk_block **out);
-void um_vk_staging_give(um_backend_device *device, um_vk_block *block);
+/* The buffer of an address that is in one, and where in it; where the host sees it, or NULL. `host`
+ * may be NULL. */
+vk_range um_vk_find(um_backend_device *device, um_ptr ptr, uint64_t size_bytes, void **host);
 /* All of it, when the device goes. */
 void um_vk_memory_release(um_backend_device *device);
 
 /* ---- batch.c -------------------------------------------------------------------------------- */
 
+/* The head of what several need, until their batches are done. */
+typedef struct um_vk_shared {
+    _Atomic int32_t refs;
+    void (*destroy)(um_backend_device *device, void *self);
+} um_vk_shared;
+
 /* A stream's semaphore, which later work of others may wait for. */
 typedef struct um_vk_timeline {
-    _Atomic int32_t refs;
+    um_vk_shared shared;
     vk_object semaphore;
 } um_vk_timeline;
 
 /* What an op finds out while it runs. Held by each batch whose stream depends on it. */
 typedef struct um_vk_fault {
-    _Atomic int32_t refs;
-    uint16_t word;  /* of fault_words */
+    um_vk_shared shared;
+    um_ptr ptr;     /* a word of the host's memory */
+    void *word;     /* where the host sees it */
     um_error error; /* what it is if the word is not 0 */
 } um_vk_fault;
 
 /* What a batch needs until it is done. */
-typedef enum um_vk_hold {
-    UM_VK_HOLDS_PROGRAM,
-    UM_VK_HOLDS_FAULT,
-    UM_VK_HOLDS_TIMELINE,
-    UM_VK_HOLDS_STAGING,
-    UM_VK_HOLDS_MEMORY
-} um_vk_hold;
 typedef struct um_vk_held {
-    um_vk_hold what;
-    void *object;
-    um_ptr memory;
+    void *shared;       /* a reference; NULL: */
+    um_ptr memory;      /* to be freed */
+    um_vk_fault *fault; /* the same as shared, if it is one */
 } um_vk_held;
 
-enum { UM_VK_WAITS = 8, UM_VK_USES = 64 };
+enum { UM_VK_USES = 64 };
 
 typedef struct um_vk_batch {
     struct um_vk_batch *next; /* the one after it, or unused */
     uint64_t number;          /* what the stream's semaphore is when it is done */
-    vk_object pool, sets;     /* sets: 0 where kernels see memory by address */
+    vk_object pool;
     vk_handle commands;
-    int32_t command_count, descriptor_count;
+    vk_object sets, set[UM_VK_COMMANDS]; /* 0 where kernels see memory by address */
+    int32_t command_count;
     um_vk_held *held;
     int64_t held_count, held_capacity;
-    um_vk_block *staging; /* held; used up to: */
-    uint64_t staging_used, staged_bytes;
-    int32_t wait_count;
-    vk_object wait[UM_VK_WAITS];
-    uint64_t wait_value[UM_VK_WAITS];
+    uint64_t staged_bytes;
+    vk_object wait; /* 0: for nobody */
+    uint64_t wait_value;
 } um_vk_batch;
 
 /* A range that commands since the last barrier read or write. */
@@ -168,7 +130,7 @@ typedef struct um_vk_use {
 
 struct um_backend_stream {
     um_backend_device *device;
-    um_vk_queue *queue;
+    vk_handle queue;
     um_vk_timeline *timeline;
     um_mutex mutex;                     /* of what follows, since other threads ask for tickets */
     um_vk_batch *open, *first, *newest; /* recorded into; submitted, oldest first */
@@ -181,15 +143,18 @@ struct um_backend_stream {
 };
 
 /* All with the stream's mutex held. begin, before each command: there is an open batch, with room
- * for it and so many descriptors. */
-um_status um_vk_begin(um_backend_stream *stream, int32_t descriptors);
+ * for it; or the stream's error is returned. */
+um_status um_vk_begin(um_backend_stream *stream);
 /* A barrier, if the uses, in one command, meet those before. */
 void um_vk_order(um_backend_stream *stream, int32_t count, const um_vk_use *use);
+/* Commands, in order. */
+void um_vk_copy_bytes(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes);
+void um_vk_fill_words(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint32_t word);
 /* For the open batch, which takes it, also with a failure. */
 um_status um_vk_keep(um_backend_stream *stream, um_vk_held held);
-/* Staging memory of the open batch. */
-um_status um_vk_stage(um_backend_stream *stream, uint64_t size_bytes, const um_vk_block **block,
-                      uint64_t *offset);
+/* The host's memory, for the open batch: a copy of the bytes. */
+um_status um_vk_stage(um_backend_stream *stream, const void *bytes, uint64_t size_bytes,
+                      um_ptr *out);
 /* Submits the open batch; a failure becomes the stream's. */
 um_status um_vk_flush(um_backend_stream *stream);
 /* Lets go of what is done: as the device says; as the caller knows of a call that gave `code`. */
@@ -199,13 +164,11 @@ void um_vk_settle_to(um_backend_stream *stream, uint64_t value, const char *call
 void um_vk_discard(um_backend_stream *stream);
 /* Keeps the first error. */
 void um_vk_become(um_backend_stream *stream, const um_error *error);
-void um_vk_batches_release(um_backend_device *device);
 
-/* Without. Waits until the stream's semaphore has the value; a VkResult. */
-int32_t um_vk_await(um_backend_device *device, const um_vk_timeline *timeline, uint64_t value);
-um_status um_vk_timeline_create(um_backend_device *device, um_vk_timeline **out);
-void um_vk_timeline_unref(um_backend_device *device, um_vk_timeline *timeline);
-void um_vk_fault_unref(um_backend_device *device, um_vk_fault *fault);
+/* Of a device and a um_vk_shared, NULL is legal; and one reference more, for a batch. */
+void um_vk_unref(void *device, void *shared);
+um_vk_held um_vk_ref(um_vk_shared *shared);
+void um_vk_batches_release(um_backend_device *device);
 
 /* ---- stream.c ------------------------------------------------------------------------------- */
 
@@ -228,8 +191,8 @@ um_status um_vk_state(um_backend_stream *stream);
 
 um_status um_vk_enqueue(um_backend_stream *stream, const um_op *op);
 um_status um_vk_enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form);
-/* A um_kcache_desc's. */
+um_status um_vk_layout_create(um_backend_device *device);
+/* A um_kcache_desc's; what it makes is a um_vk_shared. */
 um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **object);
-void um_vk_program_destroy(void *ctx, void *object);
 
 #endif

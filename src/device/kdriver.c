@@ -1,0 +1,109 @@
+/* What drivers of the kernel library have alike; see kdriver.h. */
+#include "device/kdriver.h"
+
+#include <stdio.h>
+
+um_status um_kdriver_open(um_kdriver *k, const um_kdriver_desc *desc)
+{
+    k->backend = desc->backend->name;
+    k->timed = (um_tune_device){desc->backend, desc->device, desc->enqueue};
+    if (desc->disk)
+        UM_TRY(um_disk_create(
+            &(um_disk_desc){
+                .what = desc->disk, .kind = desc->kind, .name = desc->name, .driver = desc->driver},
+            &k->disk));
+    UM_TRY(um_tune_create(&(um_tune_desc){.kind = desc->kind,
+                                          .name = desc->name,
+                                          .driver = desc->driver,
+                                          .on = desc->tune,
+                                          .ctx = &k->timed,
+                                          .time = um_tune_time},
+                          &k->tune));
+    return um_kcache_create(&(um_kcache_desc){.unit = desc->unit,
+                                              .ctx = desc->device,
+                                              .tune = k->tune,
+                                              .compile = desc->compile,
+                                              .destroy = desc->destroy},
+                            &k->kernels);
+}
+
+void um_kdriver_close(um_kdriver *k)
+{
+    um_kcache_release(k->kernels);
+    um_tune_release(k->tune);
+    um_disk_release(k->disk);
+}
+
+void um_kdriver_caps(const um_kdriver *k, const um_device_info *info, um_caps *out)
+{
+    out->kind = info->kind;
+    memcpy(out->name, info->name, sizeof out->name);
+    memcpy(out->version, info->version, sizeof out->version);
+    out->features = info->features;
+    out->memory_kind = info->memory_kind;
+    out->memory_total_bytes = info->memory_total_bytes;
+    for (um_dtype dtype = UM_F64; dtype <= UM_BOOL; dtype++) out->storage |= UM_BIT(dtype);
+    if (!(k->types & UM_BIT(UM_F64))) out->storage &= ~(uint32_t)UM_BIT(UM_F64);
+    out->arithmetic = UM_DTYPES_FIB & out->storage;
+    out->binding_max_bytes = k->limits.binding_max_bytes;
+    out->bindings_max = UM_K_MAX_BUFFERS;
+    if (k->limits.buffer_count_max) out->bindings_max = k->limits.buffer_count_max;
+    for (int32_t d = 0; d < 3; d++)
+        out->group_count_max[d] = (int32_t)k->limits.group_count_max[UM_MIN(d, 1)];
+}
+
+static bool is_wide(const um_op *op)
+{
+    bool wide = false;
+    for (int32_t i = 0; i < op->in_count; i++) wide = wide || op->in[i].dtype == UM_F64;
+    for (int32_t i = 0; i < op->out_count; i++) wide = wide || op->out[i].dtype == UM_F64;
+    return wide;
+}
+
+static bool has_fma(const um_op *op)
+{
+    bool has = op->id == UM_OP_FMA;
+    for (int32_t which = 0; which < UM_PROGRAMS; which++) {
+        const um_map_program *p = um_op_program(op, which);
+        for (int32_t i = 0; p && i < p->inst_count; i++) has |= p->inst[i].op == UM_OP_FMA;
+    }
+    return has;
+}
+
+bool um_kdriver_supports(const um_kdriver *k, const um_op *op, char *why, size_t why_size)
+{
+    const char *lacks = !(k->types & UM_BIT(UM_F64))    ? "f64"
+                        : k->lacks_fma64 && has_fma(op) ? "fma of f64 that rounds once"
+                                                        : NULL;
+    if (!lacks || !is_wide(op))
+        return um_planner_supports(k->kernels, &k->limits, op, why, why_size);
+    if (why_size > 0)
+        snprintf(why, why_size, "%s: the device has no %s", um_op_name(op->id), lacks);
+    return false;
+}
+
+um_status um_kdriver_run(const um_kdriver *k, const um_op *op, int32_t form, um_kplan_fn fn,
+                         um_backend_stream *stream)
+{
+    um_status status = um_planner_run(k->kernels, &k->limits, op, form, fn, stream);
+    return status == UM_OK ? UM_OK : um_fail_tag(k->backend, um_op_name(op->id));
+}
+
+um_error um_kdriver_fault(const um_kdriver *k, const um_op *op, const um_kplan *plan)
+{
+    um_error error = {.code = UM_OUT_OF_RANGE};
+    snprintf(error.backend, sizeof error.backend, "%s", k->backend);
+    snprintf(error.op, sizeof error.op, "%s", um_op_name(op->id));
+    snprintf(error.message, sizeof error.message, "%s", plan->fault);
+    return error;
+}
+
+void um_kbuffers_of(const um_kernel *kernel, um_kbuffers *out)
+{
+    out->count = 0;
+    for (int32_t m = 0; m < kernel->mem_count; m++) {
+        if (kernel->mem[m].space != UM_SPACE_BUFFER) continue;
+        out->element_bytes[out->count] = (uint8_t)(um_ktype_bits(kernel->mem[m].type) / 8);
+        out->is_written[out->count++] = kernel->mem[m].access != UM_K_READ;
+    }
+}
