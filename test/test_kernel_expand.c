@@ -407,6 +407,26 @@ static void products_of_bytes(void)
     check_expanded(k, &(um_klacks){.dot4 = true}, in, sizeof in, 1024, "dot4");
 }
 
+static void whole_numbers(void)
+{
+    static const char text[] =
+        "kernel t group 128 1 1\nbuffer x f64 read\nbuffer y f64 write\nbegin\n"
+        "%1 = local_index u32\n%2 = const u32 0x2\n%3 = mul u32 %1, %2\n%4 = load f64x2 x, %3\n"
+        "%5 = trunc f64x2 %4\n%6 = round f64x2 %4\n%7 = const u32 0x100\n%8 = add u32 %3, %7\n"
+        "store y, %3, %5\nstore y, %8, %6\n";
+    static _Alignas(16) double in[256] = {-0.0,     0.5,       -0.5,    1.5,       -1.5,
+                                          -2.5,     0x1p52,    -0x1p52, -0x1.8p51, 0x1p53,
+                                          INFINITY, -INFINITY, NAN,     0x1p-1074};
+    um_kernel *k = NULL, *e = NULL;
+    for (int i = 16; i < 256; i++)
+        in[i] = ldexp((double)random_u32() - 0x1p31, (int)(random_u32() % 54) - 31);
+    CHECK_OK(um_kernel_parse(text, &k));
+    CHECK_OK(um_kernel_expand(k, &(um_klacks){.whole = true}, &e));
+    for (int64_t i = 1; e && i < e->inst_count; i++) CHECK(e->inst[i].op != UM_KOP_ROUND);
+    um_kernel_release(e);
+    check_expanded(k, &(um_klacks){.whole = true}, in, sizeof in, 2 * sizeof in, "whole numbers");
+}
+
 /* Every way in which values of the type go through a kernel. */
 static um_kernel *ways_kernel(um_dtype dtype)
 {
@@ -615,6 +635,7 @@ int main(void)
     TEST(uniform_divisions);
     TEST(conversions_that_saturate);
     TEST(products_of_bytes);
+    TEST(whole_numbers);
     TEST(types_as_words);
     TEST(half_arithmetic_in_f32);
     TEST(functions_by_arithmetic);

@@ -71,6 +71,9 @@ for VK_ICD_FILENAMES in /usr/share/vulkan/icd.d/lvp_icd.*json; do
     for LP_NATIVE_VECTOR_WIDTH in 128 256 512; do
         export LP_NATIVE_VECTOR_WIDTH
         check "lavapipe, $LP_NATIVE_VECTOR_WIDTH bits" "$cases"
+        for op in trunc round; do # whose f64 depends on the width
+            check "lavapipe, $LP_NATIVE_VECTOR_WIDTH bits" "$op/f64*/packed/*"
+        done
     done
     unset LP_NATIVE_VECTOR_WIDTH
 done

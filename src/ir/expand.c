@@ -292,6 +292,23 @@ static um_val expand_dot4(um_rewrite *r, um_kinst inst)
     return sum;
 }
 
+/* By what is below the sign. From 2^52 on f64 has whole numbers only. */
+static um_val expand_whole(um_rewrite *r, um_kinst inst)
+{
+    um_kernel *k = r->to;
+    int32_t lanes = inst.type.lanes;
+    if ((inst.op != UM_KOP_TRUNC && inst.op != UM_KOP_ROUND) || inst.type.dtype != UM_F64)
+        return um_kernel_append(k, &inst);
+    um_val x = inst.arg[0], big = um_k_number(k, UM_F64, lanes, 0x1p52);
+    um_val negative = um_k_lt(k, x, um_k_number(k, UM_F64, lanes, 0));
+    um_val size = inst.arg[0] = um_k_select(k, negative, um_k_neg(k, x), x);
+    um_val whole = inst.op == UM_KOP_TRUNC ? um_kernel_append(k, &inst)
+                                           : um_k_sub(k, um_k_add(k, size, big), big);
+    whole = um_k_select(k, um_k_lt(k, size, big), whole, size);
+    whole = um_k_select(k, negative, um_k_neg(k, whole), whole);
+    return um_k_select(k, um_k_eq(k, x, whole), x, whole); /* -0 is not below 0 */
+}
+
 /* ---- functions ------------------------------------------------------------------------------ */
 
 static um_val expand_math(um_rewrite *r, um_kinst inst)
@@ -363,6 +380,7 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kerne
                   {lacks->async_copy, expand_async},
                   {lacks->saturation || (lacks->types & NARROW) != 0, um_expand_saturation},
                   {lacks->dot4, expand_dot4},
+                  {lacks->whole, expand_whole}, /* those of functions need none of it */
                   {lacks->arithmetic != 0, um_expand_arithmetic},
                   {lacks->math, expand_math},
 

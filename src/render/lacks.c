@@ -58,5 +58,7 @@ um_klacks um_text_lacks(um_target target, uint32_t types, uint32_t subgroup_size
 
 um_klacks um_spirv_flavour_lacks(um_spirv_flavour flavour, uint32_t types, uint32_t subgroup_size)
 {
-    return lacks_of(&spirv_rows[flavour], types, subgroup_size);
+    um_klacks lacks = lacks_of(&spirv_rows[flavour], types, subgroup_size);
+    lacks.whole = flavour != UM_SPIRV_KERNEL; /* lavapipe's vectors of 512 bits */
+    return lacks;
 }
