@@ -235,9 +235,7 @@ um_mem um_k_buffer(um_kernel *k, const char *name, um_dtype dtype, int32_t acces
 {
     if (access < UM_K_READ || access > UM_K_READ_WRITE)
         return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "a buffer's access %d is none", access);
-    int32_t buffers = 0;
-    for (int64_t i = 0; k && i < k->mem_count; i++) buffers += k->mem[i].space == UM_SPACE_BUFFER;
-    if (buffers == UM_K_MAX_BUFFERS)
+    if (k && um_kernel_buffers(k) == UM_K_MAX_BUFFERS)
         return um_kernel_mistake(k, UM_INVALID_ARGUMENT, "more than %d buffers", UM_K_MAX_BUFFERS);
     return declare_memory(
         k, "buffer", name,

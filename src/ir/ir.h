@@ -190,6 +190,13 @@ static inline uint32_t um_kernel_invocations(const um_kernel *k)
     return k->group_size[0] * k->group_size[1] * k->group_size[2];
 }
 
+static inline int64_t um_kernel_buffers(const um_kernel *k)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < k->mem_count; i++) count += k->mem[i].space == UM_SPACE_BUFFER;
+    return count;
+}
+
 /* Appends an instruction; what it appends is checked by um_kernel_finish. 0 after a mistake. */
 um_val um_kernel_append(um_kernel *k, const um_kinst *inst);
 bool um_kernel_name_is_free(const um_kernel *k, const char *name);

@@ -588,7 +588,7 @@ static void find_atomics(walker *w)
 /* The parameter list, without the comma behind its last one. */
 static void put_params(walker *w)
 {
-    words_of x = {.imm = (uint64_t)um_cstyle_buffers(w->k), .name = w->k->name};
+    words_of x = {.imm = (uint64_t)um_kernel_buffers(w->k), .name = w->k->name};
     int64_t start = w->out->size;
     declare_memories(w, UM_SPACE_BUFFER, w->d->buffer_param, ", ");
     declare_scalars(w, w->d->scalar_param, ", ");
@@ -604,7 +604,7 @@ static void put_function(walker *w)
 {
     const um_dialect *d = w->d;
     const um_kernel *k = w->k;
-    words_of x = {.name = k->name, .imm = (uint64_t)um_cstyle_buffers(k)};
+    words_of x = {.name = k->name, .imm = (uint64_t)um_kernel_buffers(k)};
     x.count = (uint64_t)k->group_size[0] * k->group_size[1] * k->group_size[2];
     for (int32_t i = 0; i < 3; i++) snprintf(x.arg[i], sizeof x.arg[i], "%u", k->group_size[i]);
     put(w->out, d->head);

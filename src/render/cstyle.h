@@ -67,13 +67,6 @@ typedef struct um_dialect {
     .later = "$t $v = $e;", .assign = "$v = $e;", .element = "$m[$0]", .if_open = "if ($0) {",     \
     .for_open = "for ($t $v = $0; $v < $1; $v += $2) {", .loop_open = "for (;;) {"
 
-static inline int64_t um_cstyle_buffers(const um_kernel *k)
-{
-    int64_t count = 0;
-    for (int64_t i = 0; i < k->mem_count; i++) count += k->mem[i].space == UM_SPACE_BUFFER;
-    return count;
-}
-
 /* cstyle_frag.c: arg: the operands' texts. */
 typedef char um_cstyle_arg[96];
 bool um_cstyle_is_frag(um_kop op);
