@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { NAME_MAX_BYTES = sizeof(um_cstyle_arg) };
+enum { NAME_MAX_BYTES = 96, DTYPE_LIMIT = 22 };
 
 typedef struct walker {
     const um_kernel *k;
@@ -23,22 +23,62 @@ typedef struct words_of {
     uint64_t imm, count;
     int32_t bits;
     char vector[32], mangled[40], own_name[NAME_MAX_BYTES];
+    char named[4][40];
+    bool by_columns, shared;
 } words_of;
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* What languages say. C is no target; its words are of its kin. */
+enum { UM_TARGET_C = UM_TARGET_COUNT, LANGUAGES };
+/* By the kind of the first operand. */
+#define UM_WORDS(language, op, f, s, u, b) [UM_TARGET_##language][UM_KOP_##op] = {0, f, s, u, b},
+static const char *const op_table[LANGUAGES][UM_KOP_LIMIT][5] = {
+#include "render/words.def"
+};
+#define UM_ATOMIC_WORDS(language, operation, words)                                                \
+    [UM_TARGET_##language][UM_K_##operation] = words,
+static const char *const atomic_table[LANGUAGES][9] = {
+#include "render/words.def"
+};
+#define UM_TYPE_WORDS(language, dtype, type, vector)                                               \
+    [UM_TARGET_##language][UM_##dtype] = {type, vector},
+static const struct {
+    const char *type, *vector;
+} type_table[LANGUAGES][DTYPE_LIMIT] = {
+#include "render/words.def"
+};
+
+static const char *words_by_kind(um_target language, um_kop op, um_dtype dtype)
+{
+    const char *const *by = op_table[language][op];
+    int32_t kind = um_dtype_get_kind(dtype);
+    while (kind > 0 && !by[kind]) kind--;
+    return by[kind];
+}
+
+/* The words of an opcode for operands of that type, or NULL. */
+static const char *op_words(const um_dialect *d, um_kop op, um_dtype dtype)
+{
+    const char *words = words_by_kind(d->target, op, dtype);
+    if (!words) words = words_by_kind(d->like, op, dtype);
+    return words || !d->is_c ? words : words_by_kind((um_target)UM_TARGET_C, op, dtype);
+}
 
 /* ---- templates ------------------------------------------------------------------------------- */
 
 static void lacks(walker *w, const char *what, const char *name)
 {
     if (w->status != UM_OK) return;
-    w->status =
-        UM_FAIL(UM_UNSUPPORTED, "kernel %s: %s has no %s '%s'", w->k->name, w->d->name, what, name);
+    w->status = UM_FAIL(UM_UNSUPPORTED, "kernel %s: %s has no %s '%s'", w->k->name,
+                        um_target_name(w->d->target), what, name);
 }
 
 static const char *unsigned_of(const um_dialect *d, um_dtype dtype)
 {
     static const um_dtype by_bits[] = {UM_U8, UM_U16, UM_U32, UM_U64};
     int32_t bits = um_dtype_bits(dtype);
-    return d->type[by_bits[bits == 8 ? 0 : bits == 16 ? 1 : bits == 64 ? 3 : 2]];
+    return type_table[d->like][by_bits[bits == 8 ? 0 : bits == 16 ? 1 : bits == 64 ? 3 : 2]].type;
 }
 
 static void put(um_text *out, const char *text) { um_text_put(out, text, strlen(text)); }
@@ -58,6 +98,12 @@ static void put_place(um_text *out, char place, const words_of *x)
     case 'q': put(out, x->space); break;
     case 'e': put(out, x->expression); break;
     case 'V': put(out, x->vector); break;
+    case 'a':
+    case 'b':
+    case 'c':
+    case 'd': put(out, x->named[place - 'a']); break;
+    case 'y': put(out, x->by_columns ? "true" : "false"); break;
+    case 'h': put(out, x->shared ? "true" : "false"); break;
     case 'i': um_text_print(out, "%llu", (unsigned long long)x->imm); break;
     case 'n': um_text_print(out, "%llu", (unsigned long long)x->count); break;
     case 'w': um_text_print(out, "%d", x->bits - 1); break;
@@ -110,7 +156,7 @@ static void name_memory(words_of *x, const char *name)
 
 static const char *type_name(walker *w, um_dtype dtype)
 {
-    const char *name = dtype < UM_DTYPE_LIMIT ? w->d->type[dtype] : NULL;
+    const char *name = dtype < DTYPE_LIMIT ? type_table[w->d->like][dtype].type : NULL;
     if (!name) lacks(w, "type", um_dtype_name(dtype));
     return name ? name : "";
 }
@@ -217,22 +263,6 @@ static void fill(walker *w, um_val v, int32_t lane, words_of *x)
 
 /* ---- expressions ----------------------------------------------------------------------------- */
 
-static const char *words_by_class(const um_words *row, um_dtype dtype)
-{
-    const char *by[4] = {row->f, row->s, row->u, row->b};
-    um_dtype_kind kind = um_dtype_get_kind(dtype);
-    int32_t i = kind == UM_KIND_FLOAT ? 0 : kind == UM_KIND_INT ? 1 : kind == UM_KIND_UINT ? 2 : 3;
-    while (i > 0 && !by[i]) i--;
-    return by[i];
-}
-
-/* The words of an opcode for operands of that type, or NULL. */
-static const char *op_words(const um_dialect *d, um_kop op, um_dtype dtype)
-{
-    const char *words = words_by_class(&d->ops[op], dtype);
-    return words || !d->base ? words : words_by_class(&d->base[op], dtype);
-}
-
 /* v = words, through the dialect's declaration. */
 static void declare(walker *w, const char *form, const char *words, words_of *x)
 {
@@ -322,7 +352,7 @@ static void load_lane(walker *w, um_val v, int32_t lane, const char *form)
 /* "float4", or false: no wide access of that. */
 static bool vector_name(walker *w, um_ktype type, char text[32])
 {
-    const char *form = w->d->vector[type.dtype];
+    const char *form = type_table[w->d->like][type.dtype].vector;
     if (!form || type.lanes == 1) return false;
     words_of x = {.count = type.lanes};
     expand_short(w, form, &x, text, 32);
@@ -468,7 +498,7 @@ static void walk_atomic(walker *w, um_val v)
     uint32_t operation = (uint32_t)(inst->imm >> 32);
     words_of x;
     const char *words = inst->op == UM_KOP_ATOMIC_CAS ? w->d->atomic_cas
-                        : operation < 9               ? w->d->atomic[operation]
+                        : operation < 9               ? atomic_table[w->d->like][operation]
                                                       : NULL;
     if (!words) lacks(w, "words for", um_kop_rows[inst->op].name);
     if (w->status != UM_OK) return;
@@ -501,13 +531,19 @@ static void walk_flow(walker *w, um_val v)
 
 static void walk_frag(walker *w, um_val v)
 {
+    const um_kinst *inst = &w->k->inst[v];
+    const um_kfield *fields = um_kinst_fields(inst);
     words_of x;
     fill(w, v, 0, &x);
-    w->expression.size = 0;
-    um_cstyle_frag(w->k, &w->k->inst[v], x.arg, &w->expression);
-    x.expression = w->expression.data ? w->expression.data : "";
-    line(w, w->k->inst[v].type.dtype ? w->d->value : "$e", &x);
-    if (w->expression.status != UM_OK) w->status = w->expression.status;
+    for (int32_t i = 0; fields[i].kind; i++) {
+        uint64_t number = um_kfield_get(&fields[i], inst->imm);
+        const char *name = um_kfield_name(w->k, fields[i].kind, number);
+        if (name) snprintf(x.named[i], sizeof x.named[i], "%s_", name);
+        if (fields[i].kind == UM_KFIELD_MEMORY)
+            x.shared = w->k->mem[number - 1].space == UM_SPACE_SHARED;
+        if (fields[i].kind == UM_KFIELD_BY_COLUMNS) x.by_columns = number;
+    }
+    declare(w, inst->type.dtype ? w->d->value : "$e", op_words(w->d, inst->op, UM_U32), &x);
 }
 
 static void walk(walker *w, um_val v)

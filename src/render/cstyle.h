@@ -8,6 +8,8 @@
  *   $i           the immediate               $x  "x", "y" or "z" by the immediate
  *   $w           the bits of the type less 1   $n  a count, or the kernel's name
  *   $V           the vector type of a wide access
+ *   $a $b $c $d  the names that the immediate has: of fragments and memories
+ *   $y  whether by columns, as a word          $h  whether from shared memory
  * A vector value is as many scalar variables: shader compilers take vectors apart anyway, and only
  * memory gains by wide accesses. */
 #ifndef UM_RENDER_CSTYLE_H
@@ -15,22 +17,10 @@
 
 #include "render/render.h"
 
-#define UM_DTYPE_LIMIT 22
-
-/* By the class of the first operand; NULL: the words of the class before, b before u before s
- * before f. */
-typedef struct um_words {
-    const char *f, *s, *u, *b;
-} um_words;
-
 typedef struct um_dialect {
-    const char *name;
-    const um_words *ops;  /* UM_KOP_LIMIT rows; where all are NULL, `base` counts */
-    const um_words *base; /* NULL: none */
-    const char
-        *type[UM_DTYPE_LIMIT]; /* of values and memories; NULL: the target has no such type */
-    const char *vector[UM_DTYPE_LIMIT]; /* "float$n", of wide accesses; NULL: element by element */
-
+    um_target target;
+    um_target like;       /* whose types and atomics it has, and words where it has none */
+    bool is_c;            /* C's words are where both have none */
     const char *head;     /* what every text begins with */
     const char *infinite; /* f32 and f64 from bits: "as_float($iu)", "as_double($iul)" */
     const char *infinite64;
@@ -43,14 +33,14 @@ typedef struct um_dialect {
         *struct_close; /* before the function; NULL: none */
     const char *struct_param, *builtin_params;
     const char *shared_before, *shared_begin; /* one of them */
-    const char *function_open, *function_close;
+    const char *function_open;
 
     const char *var_begin, *array_begin;
     const char *value, *later, *assign; /* const T v = e; T v = e; v = e; */
     const char *element;                /* $m[$0]; of a buffer `buffer_element`, where it differs */
     const char *buffer_element;
     const char *load_wide, *store_wide;
-    const char *atomic[9], *atomic_cas; /* by operation; cas gives whole statements */
+    const char *atomic_cas; /* gives whole statements */
     const char *atomic_load, *atomic_store,
         *atomic_type;     /* of memories with atomics; NULL: as others */
     const char *space[4]; /* by um_space */
@@ -67,18 +57,15 @@ typedef struct um_dialect {
     .later = "$t $v = $e;", .assign = "$v = $e;", .element = "$m[$0]", .if_open = "if ($0) {",     \
     .for_open = "for ($t $v = $0; $v < $1; $v += $2) {", .loop_open = "for (;;) {"
 
-/* cstyle_frag.c: arg: the operands' texts. */
-typedef char um_cstyle_arg[96];
+/* cstyle_frag.c */
 bool um_cstyle_is_frag(um_kop op);
 /* What a text with such opcodes needs before it. The name of an opcode that it has not; or NULL. */
 const char *um_cstyle_frag_head(const um_kernel *k, const um_dialect *d, um_text *out);
 void um_cstyle_declare_frags(const um_kernel *k, um_text *out);
-void um_cstyle_frag(const um_kernel *k, const um_kinst *inst, um_cstyle_arg *arg, um_text *out);
 extern const char um_frag_common[];
 extern const char *const um_frag_head_cuda[], *const um_frag_head_hip[],
                                                   *const um_frag_head_metal[];
 
-extern const um_words um_words_c[UM_KOP_LIMIT]; /* of C and its kin */
 extern const um_dialect um_dialect_opencl, um_dialect_cuda, um_dialect_hip, um_dialect_metal,
     um_dialect_wgsl;
 

@@ -3,55 +3,9 @@
  * then. */
 #include "render/cstyle.h"
 
-#define CALL1(fn) .f = fn "($0)"
-
-static const um_words words_wgsl[UM_KOP_LIMIT] = {
-    [UM_KOP_GROUP_ID] = {.u = "um_group.$x"},
-    [UM_KOP_GROUP_COUNT] = {.u = "um_groups.$x"},
-    [UM_KOP_LOCAL_ID] = {.u = "um_local.$x"},
-    [UM_KOP_LOCAL_INDEX] = {.u = "um_index"},
-    [UM_KOP_ADD] = {.f = "($0 + $1)"},
-    [UM_KOP_SUB] = {.f = "($0 - $1)"},
-    [UM_KOP_MUL] = {.f = "($0 * $1)"},
-    [UM_KOP_DIV] = {.f = "($0 / $1)"},
-    [UM_KOP_REM] = {.f = "($0 % $1)"},
-    [UM_KOP_NEG] = {.f = "(-$0)", .u = "(0u - $0)"},
-    [UM_KOP_ABS] = {.f = "abs($0)"},
-    [UM_KOP_MIN] = {.f = "min($0, $1)"},
-    [UM_KOP_MAX] = {.f = "max($0, $1)"},
-    [UM_KOP_FMA] = {.f = "fma($0, $1, $2)"},
-    [UM_KOP_MUL_HIGH] = {.s = "um_mul_high_i32($0, $1)", .u = "um_mul_high_u32($0, $1)"},
-    [UM_KOP_SQRT] = {CALL1("sqrt")},
-    [UM_KOP_RSQRT] = {CALL1("inverseSqrt")},
-    [UM_KOP_FLOOR] = {CALL1("floor")},
-    [UM_KOP_CEIL] = {CALL1("ceil")},
-    [UM_KOP_TRUNC] = {CALL1("trunc")},
-    [UM_KOP_ROUND] = {CALL1("round")},
-    [UM_KOP_AND] = {.s = "($0 & $1)"},
-    [UM_KOP_OR] = {.s = "($0 | $1)"},
-    [UM_KOP_XOR] = {.s = "($0 ^ $1)", .b = "($0 != $1)"},
-    [UM_KOP_NOT] = {.s = "(~$0)", .b = "(!$0)"},
-    [UM_KOP_SHL] = {.s = "($0 << (bitcast<u32>($1) & $wu))"},
-    [UM_KOP_SHR] = {.s = "($0 >> (bitcast<u32>($1) & $wu))"},
-    [UM_KOP_POPCOUNT] = {.s = "countOneBits($0)"},
-    [UM_KOP_CLZ] = {.s = "countLeadingZeros($0)"},
-    [UM_KOP_EQ] = {.f = "($0 == $1)"},
-    [UM_KOP_NE] = {.f = "($0 != $1)"},
-    [UM_KOP_LT] = {.f = "($0 < $1)"},
-    [UM_KOP_LE] = {.f = "($0 <= $1)"},
-    [UM_KOP_GT] = {.f = "($0 > $1)"},
-    [UM_KOP_GE] = {.f = "($0 >= $1)"},
-    [UM_KOP_SELECT] = {.f = "select($2, $1, $0)"},
-    [UM_KOP_CONVERT] = {.f = "$t($0)"},
-    [UM_KOP_BITCAST] = {.f = "bitcast<$t>($0)"},
-    [UM_KOP_LOAD_UNIFORM] = {.u = "workgroupUniformLoad(&$m)"},
-    [UM_KOP_BARRIER] = {.u = "storageBarrier(); workgroupBarrier();"},
-};
-
 const um_dialect um_dialect_wgsl = {
-    .name = "wgsl",
-    .ops = words_wgsl,
-    .type = {[UM_F32] = "f32", [UM_I32] = "i32", [UM_U32] = "u32", [UM_BOOL] = "bool"},
+    .target = UM_TARGET_WGSL,
+    .like = UM_TARGET_WGSL,
     .head = "var<private> um_zero: u32 = 0u;\n"
             "fn um_mul_high_u32(a: u32, b: u32) -> u32\n"
             "{\n"
@@ -90,13 +44,6 @@ const um_dialect um_dialect_wgsl = {
     .assign = "$v = $e;",
     .element = "$m[$0]",
     .buffer_element = "$m[um_scalars.$mbase + $0]",
-    .atomic = {[UM_K_ADD] = "atomicAdd(&$m, $1)",
-               [UM_K_MIN] = "atomicMin(&$m, $1)",
-               [UM_K_MAX] = "atomicMax(&$m, $1)",
-               [UM_K_AND] = "atomicAnd(&$m, $1)",
-               [UM_K_OR] = "atomicOr(&$m, $1)",
-               [UM_K_XOR] = "atomicXor(&$m, $1)",
-               [UM_K_EXCHANGE] = "atomicExchange(&$m, $1)"},
     .atomic_cas =
         "var $v: $t; loop { let r = atomicCompareExchangeWeak(&$m, $1, $2); $v = r.old_value; "
         "if (r.exchanged || $v != $1) { break; } }",

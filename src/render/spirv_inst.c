@@ -7,14 +7,14 @@
 /* ---- opcodes by the class of the first operand ---------------------------------------------- */
 
 /* By kind. */
-static const uint16_t rows[SETS][UM_KOP_LIMIT][4] = {
-#define UM_SPV_ROW(set, key, f, s, u, b) [set][key] = {f, s, u, b},
+static const uint16_t rows[SETS][UM_KOP_LIMIT][5] = {
+#define UM_SPV_ROW(set, key, f, s, u, b) [set][key] = {0, f, s, u, b},
 #include "render/spirv.def"
 };
 
 uint32_t um_spirv_row(um_spirv_set set, uint64_t key, um_dtype dtype)
 {
-    return rows[set][key][um_dtype_get_kind(dtype) - UM_KIND_FLOAT];
+    return rows[set][key][um_dtype_get_kind(dtype)];
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
