@@ -8,6 +8,21 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Of f32 and of f64; a 0 is behind the last. */
+#define LIST(...) __VA_ARGS__
+static const double polynomials[][2][24] = {
+#define UM_POLY(name, narrow, wide, doc) {{LIST narrow}, {LIST wide}},
+#include "ir/math.def"
+};
+
+um_val um_k_polynomial(um_kernel *k, int32_t which, um_val t)
+{
+    const double *c = polynomials[which][is_wide(k, t)];
+    um_val sum = number(k, t, *c++);
+    while (*c != 0) sum = FMA(sum, t, number(k, t, *c++));
+    return sum;
+}
+
 um_val um_k_sum(um_kernel *k, um_val a, um_val b, um_val *lost)
 {
     um_val sum = ADD(a, b), part = SUB(sum, a), rest = SUB(a, SUB(sum, part));
@@ -46,12 +61,7 @@ static um_val exp_reduce(um_kernel *k, um_val x, um_val lo, um_val *n)
 /* e^r - 1 for |r| <= ln 2 / 2. */
 static um_val expm1_near(um_kernel *k, um_val r)
 {
-    um_val q =
-        is_wide(k, r)
-            ? POLY(r, 0x1.af390ba7e6f47p-26, 0x1.2891d4ffbb0f9p-22, 0x1.71de0d85293b8p-19,
-                   0x1.a019b8ca26fcfp-16, 0x1.a01a01a7cebcdp-13, 0x1.6c16c1789d1d7p-10,
-                   0x1.11111111109a6p-7, 0x1.5555555553d37p-5, 0x1.5555555555556p-3, 0.5)
-            : POLY(r, 0x1.6a2446p-10, 0x1.1239e2p-7, 0x1.5558f2p-5, 0x1.555492p-3, 0x1.fffffcp-2);
+    um_val q = POLY(r, EXPM1);
     return FMA(MUL(r, r), q, r);
 }
 
@@ -85,8 +95,7 @@ static um_val exp2_parts(um_kernel *k, um_val hi, um_val lo)
     if (wide) {
         e = ADD(NUM(1), expm1_near(k, MUL(r, NUM(0x1.62e42fefa39efp-1))));
     } else {
-        um_val p = POLY(r, 0x1.470b5cp-13, 0x1.5f727cp-10, 0x1.3b270ep-7, 0x1.c6ae72p-5,
-                        0x1.ebfbe2p-3, 0x1.62e432p-1);
+        um_val p = POLY(r, EXP2);
         e = FMA(p, r, NUM(1));
     }
     um_val n = um_k_convert(k, UM_I32, turns), half = um_k_shr(k, n, constant(k, x, UM_I32, 1));
@@ -129,13 +138,10 @@ static um_val log1p_rest(um_kernel *k, um_val x)
     um_val square = MUL(x, x);
     if (is_wide(k, x)) {
         um_val s = DIV(x, ADD(NUM(2), x)), z = MUL(s, s), half = MUL(NUM(0.5), square);
-        um_val p = POLY(z, 0x1.16b68338bd78bp-3, 0x1.0e88ea4725d3dp-3, 0x1.3b29fcbbce66dp-3,
-                        0x1.745cab2727663p-3, 0x1.c71c72e2f78d5p-3, 0x1.24924923dba6ap-2,
-                        0x1.9999999999f30p-2, 0x1.5555555555555p-1);
+        um_val p = POLY(z, LOG1P_RATIO);
         return SUB(MUL(s, FMA(z, p, half)), half);
     }
-    um_val p = POLY(x, 0x1.8b1822p-5, -0x1.ad21d6p-4, 0x1.f1097cp-4, -0x1.02c204p-3, 0x1.232020p-3,
-                    -0x1.551348p-3, 0x1.99a330p-3, -0x1.0000b6p-2, 0x1.55554cp-2);
+    um_val p = POLY(x, LOG1P);
     return FMA(MUL(square, x), p, MUL(NUM(-0.5), square));
 }
 
@@ -209,11 +215,7 @@ static um_val log1p_of(um_kernel *k, um_val x)
 static um_val sinh_of(um_kernel *k, um_val x)
 {
     um_val s = MUL(x, x);
-    um_val p = is_wide(k, x)
-                   ? POLY(s, 0x1.99f1ba85cd318p-49, 0x1.ae777839b3498p-41, 0x1.612467d1c2fabp-33,
-                          0x1.ae64567924223p-26, 0x1.71de3a556f9acp-19, 0x1.a01a01a01a001p-13,
-                          0x1.1111111111111p-7, 0x1.5555555555555p-3)
-                   : POLY(s, 0x1.78a70ep-19, 0x1.a009p-13, 0x1.11111ep-7, 0x1.555556p-3);
+    um_val p = POLY(s, SINH);
     um_val near = FMA(MUL(s, x), p, x), a = um_k_abs(k, x);
     um_val half = exp_scaled(k, limit(k, a, 0, is_wide(k, x) ? 711 : 90), 0, -1);
     um_val far = SUB(half, DIV(NUM(0.25), half));
@@ -234,8 +236,7 @@ static um_val tanh_of(um_kernel *k, um_val x)
         return copysign_of(k, DIV(e, ADD(e, NUM(2))), x);
     }
     um_val s = MUL(x, x);
-    um_val p =
-        POLY(s, -0x1.75e1c6p-8, 0x1.52269ap-6, -0x1.b83c5ap-5, 0x1.110726p-3, -0x1.555532p-2);
+    um_val p = POLY(s, TANH);
     um_val near = FMA(MUL(s, x), p, x), a = limit(k, um_k_abs(k, x), 0, 10);
     um_val e = exp_scaled(k, MUL(NUM(2), a), 0, 0);
     um_val far = SUB(NUM(1), DIV(NUM(2), ADD(e, NUM(1))));
@@ -263,8 +264,7 @@ static um_val asinh_of(um_kernel *k, um_val x)
         far = ADD(log_of(k, a), NUM(0x1.62e42fefa39efp-1)); /* ln 2 */
         return copysign_of(k, SELECT(huge, far, near), x);
     }
-    um_val p = POLY(s, 0x1.459970p-7, -0x1.504f9cp-6, 0x1.ee142ep-6, -0x1.6d9bf0p-5, 0x1.3332eap-4,
-                    -0x1.555556p-3);
+    um_val p = POLY(s, ASINH);
     um_val rest, root = hypot_one(k, a, &rest), sum = ADD(root, a);
     um_val lost = ADD(SUB(a, SUB(sum, root)), rest);
     near = FMA(MUL(s, x), p, x);
@@ -290,8 +290,7 @@ static um_val atanh_of(um_kernel *k, um_val x)
         near = log1p_of(k, SELECT(small, FMA(twice, ratio, twice), ratio));
         return copysign_of(k, MUL(NUM(0.5), near), x);
     }
-    um_val p = POLY(s, 0x1.4015d6p-3, 0x1.4f2f8ep-5, 0x1.8f7082p-4, 0x1.c4a45ap-4, 0x1.249fc4p-3,
-                    0x1.999964p-3, 0x1.555556p-2);
+    um_val p = POLY(s, ATANH);
     near = FMA(MUL(s, x), p, x);
     far = MUL(NUM(0.5), log_of(k, DIV(ADD(NUM(1), a), SUB(NUM(1), a))));
     return SELECT(um_k_lt(k, a, NUM(0.5)), near, copysign_of(k, far, x));
@@ -303,19 +302,11 @@ um_val um_k_normal_tail(um_kernel *k, um_val a)
 {
     if (is_wide(k, a)) {
         um_val t = DIV(ADD(a, number(k, a, -5)), ADD(a, number(k, a, 5)));
-        um_val r = POLY(t, 0x1.d1030f73157a6p-32, 0x1.b52ebc526817bp-29, 0x1.a94223763435ep-29,
-                        -0x1.9485346102458p-26, -0x1.4a4d2df04c472p-25, 0x1.2d16483aa179bp-23,
-                        0x1.021993172acedp-22, -0x1.fb55f00951df2p-21, -0x1.225524a5fdf45p-20,
-                        0x1.e03cb926d5aa1p-18, 0x1.2d580984b9d35p-24, -0x1.b599cd52d7890p-15,
-                        0x1.80969607c3b2bp-14, 0x1.b6bd2121ae0aap-13, -0x1.610a9c44fa59dp-10,
-                        0x1.8326dee7436b2p-9, -0x1.b9485950c9d40p-10, -0x1.5ad0154f8ee07p-7,
-                        0x1.73c4ebec19318p-5, -0x1.c7fb1cb0ea05bp-4, 0x1.a41d13e235d41p-3,
-                        -0x1.3a19affabe44bp-2, 0x1.275ec0e97b042p-1);
+        um_val r = POLY(t, NORMAL_TAIL);
         return DIV(r, ADD(a, number(k, a, 2.5)));
     }
-    um_val p = POLY(a, 0x1.0b99c8p-8, 0x1.4b3686p-5, 0x1.761a08p-3, 0x1.c013ecp-2, 0.5);
-    um_val q =
-        POLY(a, 0x1.4f623ep-7, 0x1.9f2408p-4, 0x1.df3132p-2, 0x1.3341a2p+0, 0x1.ac4c24p+0, 1);
+    um_val p = POLY(a, TAIL_ABOVE);
+    um_val q = POLY(a, TAIL_BELOW);
     return DIV(p, q);
 }
 
@@ -323,13 +314,7 @@ static um_val erf_of(um_kernel *k, um_val x)
 {
     bool wide = is_wide(k, x);
     um_val s = MUL(x, x);
-    um_val p = wide ? POLY(s, 0x1.05ffd737fb32ep-34, -0x1.389d4f2641625p-30, 0x1.f7b4bf3b13964p-27,
-                           -0x1.5f1ecb6f0764cp-23, 0x1.b9df224ca4b97p-20, -0x1.f4d1e3183f7aep-17,
-                           0x1.f9a321d5b8e1ep-14, -0x1.c02db3dac435fp-11, 0x1.565bcd0dbaa38p-8,
-                           -0x1.b82ce31284e00p-6, 0x1.ce2f21a042b30p-4, -0x1.812746b0379e6p-2,
-                           0x1.06eba8214db69p-3)
-                    : POLY(s, 0x1.496a44p-14, -0x1.a3f706p-11, 0x1.5405b2p-8, -0x1.b7f90ep-6,
-                           0x1.ce2cf8p-4, -0x1.81273ep-2, 0x1.06eba8p-3);
+    um_val p = POLY(s, ERF);
     um_val near = FMA(x, p, x), a = um_k_abs(k, x);
     um_val z = limit(k, a, 0, wide ? 6 : 4); /* erf of that rounds to 1 */
     um_val e = exp_scaled(k, um_k_neg(k, MUL(z, z)), 0, 1);
@@ -347,10 +332,7 @@ static um_val atanh_parts(um_kernel *k, um_val x, um_val x_low, um_val *low)
     q_low = FMA(MUL(NUM(2), x), x_low, q_low);
     um_val t_low, t = um_k_product(k, q, third, &t_low);
     t_low = ADD(t_low, FMA(q, NUM(0x1.5555555555555p-56), MUL(q_low, third)));
-    um_val tail =
-        MUL(MUL(q, q), POLY(q, 0x1.089b2b8396334p-4, 0x1.1015df21fef0fp-4, 0x1.3b18cea014f09p-4,
-                            0x1.745d09a3fd596p-4, 0x1.c71c71d86031fp-4, 0x1.249249248e311p-3,
-                            0x1.999999999999fp-3));
+    um_val tail = MUL(MUL(q, q), POLY(q, ATANH_TAIL));
     um_val c_low, c = um_k_sum(k, t, tail, &c_low), lost;
     c_low = ADD(c_low, t_low);
     um_val v_low, v = um_k_product(k, x, c, &v_low);
@@ -373,7 +355,7 @@ static um_val log2_parts(um_kernel *k, um_val a, um_val *low)
         s = atanh_parts(k, s, s_low, &rest);
     } else {
         um_val square = MUL(s, s);
-        um_val p = POLY(square, 0x1.ddd172p-4, 0x1.245c38p-3, 0x1.9999ecp-3, 0x1.555556p-2);
+        um_val p = POLY(square, LOG2);
         rest = FMA(MUL(square, s), p, s_low);
     }
     um_val main_low, main_part = um_k_product(k, s, factor, &main_low);

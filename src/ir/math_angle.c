@@ -19,14 +19,7 @@ enum { WORDS = 6 }; /* of 2 / pi, that count for a large f64 */
 static um_val asin_near(um_kernel *k, um_val x)
 {
     um_val s = MUL(x, x);
-    um_val p = is_wide(k, x)
-                   ? POLY(s, 0x1.d78189767524ep-6, -0x1.e7a24f548c99dp-7, 0x1.1d661531b222ep-6,
-                          0x1.653a8f8cfd43dp-8, 0x1.524ea8b3aad31p-7, 0x1.78246f32d075cp-7,
-                          0x1.c9cf3759fd8ffp-7, 0x1.1c4d343fa57f6p-6, 0x1.6e8bb1d89492bp-6,
-                          0x1.f1c71c1d4aa0dp-6, 0x1.6db6db6e3292ep-5, 0x1.3333333332ec4p-4,
-                          0x1.5555555555556p-3)
-                   : POLY(s, 0x1.13fed4p-5, 0x1.18f91ep-6, 0x1.fd8da2p-6, 0x1.6d5bbap-5,
-                          0x1.333430p-4, 0x1.555554p-3);
+    um_val p = POLY(s, ASIN);
     return FMA(MUL(s, x), p, x);
 }
 
@@ -60,13 +53,7 @@ static um_val atan_ratio(um_kernel *k, um_val y, um_val x)
     um_val is_far = um_k_gt(k, t, NUM(0x1.a8279ap-2));                 /* tan(pi / 8) */
     um_val u = SELECT(is_far, DIV(SUB(low, high), ADD(low, high)), t); /* atan(t) - pi / 4 */
     um_val s = MUL(u, u);
-    um_val p =
-        is_wide(k, x)
-            ? POLY(s, 0x1.0aa87c56e3eb5p-6, -0x1.1b2058fb5da30p-5, 0x1.74d64aa665b0ap-5,
-                   -0x1.ac78ec6b8cb98p-5, 0x1.e199da4156fd9p-5, -0x1.110e858a72e28p-4,
-                   0x1.3b1392b641b06p-4, -0x1.745d165cb83aap-4, 0x1.c71c71c2fe5d9p-4,
-                   -0x1.249249248d768p-3, 0x1.9999999999953p-3, -0x1.5555555555555p-2)
-            : POLY(s, -0x1.08455ep-4, 0x1.b81030p-4, -0x1.242036p-3, 0x1.999730p-3, -0x1.555554p-2);
+    um_val p = POLY(s, ATAN);
     um_val rest = MUL(MUL(s, u), p);
     um_val half = NUM(0.5), base = SELECT(is_far, MUL(half, HALF_PI), NUM(0)),
            base_low = SELECT(is_far, MUL(half, HALF_PI_LOW), NUM(0));
@@ -282,15 +269,8 @@ static parts sum_of(um_kernel *k, um_val a, um_val b)
 static void sine_near(um_kernel *k, angle at, parts *sine, parts *cosine)
 {
     um_val x = at.high, s_low, s = um_k_product(k, x, x, &s_low), half = NUM(-0.5);
-    bool wide = is_wide(k, x);
-    um_val p = wide ? POLY(s, -0x1.ab17a79237a19p-41, 0x1.61217ec01749dp-33, -0x1.ae64541266378p-26,
-                           0x1.71de3a54605eep-19, -0x1.a01a01a019936p-13, 0x1.1111111111110p-7,
-                           -0x1.5555555555555p-3)
-                    : POLY(s, -0x1.994062p-13, 0x1.110730p-7, -0x1.555546p-3);
-    um_val q = wide ? POLY(s, 0x1.ab783376962cfp-45, -0x1.9394b9c9c20a4p-37, 0x1.1eed8deb6d561p-29,
-                           -0x1.27e4fb7712bdfp-22, 0x1.a01a01a019d0ap-16, -0x1.6c16c16c16c16p-10,
-                           0x1.5555555555555p-5)
-                    : POLY(s, 0x1.99e86ap-16, -0x1.6c0c28p-10, 0x1.55554ap-5);
+    um_val p = POLY(s, SIN);
+    um_val q = POLY(s, COS);
     parts c = sum_of(k, NUM(1), MUL(half, s));
     c.low = FMA(half, s_low, SUB(c.low, MUL(at.low, x)));
     *sine = sum_of(k, x, FMA(MUL(s, x), p, MUL(at.low, c.high)));

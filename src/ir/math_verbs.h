@@ -14,8 +14,16 @@
 #define SELECT(c, a, b) um_k_select(k, (c), (a), (b))
 #define NUM(value)      number(k, x, (value))
 #define WORD(bits)      word(k, x, (bits))
+/* One of math.def. */
+#define POLY(t, name) um_k_polynomial(k, POLY_##name, (t))
 /* Of f32, and of f64. */
 #define OF(narrow, wide) NUM(is_wide(k, x) ? (wide) : (narrow))
+
+enum {
+#define UM_POLY(name, narrow, wide, doc) POLY_##name,
+#include "ir/math.def"
+};
+um_val um_k_polynomial(um_kernel *k, int32_t which, um_val t); /* math.c */
 
 /* A constant of as many lanes as `like` has. */
 static inline um_val constant(um_kernel *k, um_val like, um_dtype dtype, uint64_t bits)
@@ -61,17 +69,6 @@ static inline um_val with_bits(um_kernel *k, um_val x, um_val bits, bool keeps_l
     if (keeps_low) low = um_k_extract(k, um_k_bitcast(k, UM_U32, 2, x), 0);
     return um_k_bitcast(k, UM_F64, 1, um_k_vector(k, 2, (um_val[]){low, bits}));
 }
-
-/* c[0] t^(n-1) + ... + c[n-1] */
-static inline um_val polynomial(um_kernel *k, um_val t, int32_t n, const double *c)
-{
-    um_val sum = number(k, t, c[0]);
-    for (int32_t i = 1; i < n; i++) sum = FMA(sum, t, number(k, t, c[i]));
-    return sum;
-}
-#define POLY(t, ...)                                                                               \
-    polynomial(k, (t), (int32_t)(sizeof((double[]){__VA_ARGS__}) / sizeof(double)),                \
-               (const double[]){__VA_ARGS__})
 
 /* x kept between low and high; NaN stays NaN. */
 static inline um_val limit(um_kernel *k, um_val x, double low, double high)
