@@ -4,6 +4,7 @@
 #include "backend/vulkan/vk.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -58,11 +59,13 @@ static void note_handles(int64_t more)
     WRAP_##result(device_calls, name, parameters, arguments, more)
 #include "backend/vulkan/vk.def"
 
+static um_os_fn instead_of(const char *name, um_os_fn fn);
+
 #define GIVE(calls, which, real)                                                                   \
     if (strcmp(name, #which) == 0) {                                                               \
         um_os_fn found = real, fn = (um_os_fn)wrap_##which;                                        \
         memcpy(&calls.which, &found, sizeof found);                                                \
-        return found ? fn : NULL;                                                                  \
+        return found ? instead_of(name, fn) : NULL;                                                \
     }
 
 static um_os_fn wrap_vkGetDeviceProcAddr(vk_handle device, const char *name)
@@ -74,6 +77,101 @@ static um_os_fn wrap_vkGetDeviceProcAddr(vk_handle device, const char *name)
     GIVE(device_calls, which, instance_calls.vkGetDeviceProcAddr(device, #which))
 #include "backend/vulkan/vk.def"
     return NULL;
+}
+
+/* ---- what no device here has ------------------------------------------------------------------
+ */
+
+enum { MATRIX_FEATURES = 1000506000 };
+static const char *const more_extensions[] = {"VK_EXT_memory_budget", "VK_KHR_cooperative_matrix"};
+
+/* Components by their numbers: 0, 1, 2 f16, f32, f64; 3, 4, 5 i8, i16, i32; 7 u8. */
+static const vk_matrix matrices[] = {
+    {VK_IS_MATRIX, NULL, 16, 16, 16, 0, 0, 1, 1, 0, VK_SCOPE_SUBGROUP},
+    {VK_IS_MATRIX, NULL, 16, 16, 16, 0, 0, 0, 0, 0, VK_SCOPE_SUBGROUP},
+    {VK_IS_MATRIX, NULL, 16, 8, 32, 3, 3, 5, 5, 0, VK_SCOPE_SUBGROUP},
+    {VK_IS_MATRIX, NULL, 16, 8, 32, 3, 3, 5, 5, 1, VK_SCOPE_SUBGROUP}, /* saturates */
+    {VK_IS_MATRIX, NULL, 16, 8, 32, 7, 3, 5, 5, 0, VK_SCOPE_SUBGROUP}, /* two types of factors */
+    {VK_IS_MATRIX, NULL, 64, 8, 32, 3, 3, 5, 5, 0, 2},                 /* of the work-group */
+    {VK_IS_MATRIX, NULL, 8, 8, 4, 1, 1, 1, 1, 0, VK_SCOPE_SUBGROUP}};
+
+static vk_more_features *find_struct(const void *chain, uint32_t type)
+{
+    vk_more_features *at = (vk_more_features *)(uintptr_t)chain;
+    while (at && at->type != type) at = at->next;
+    return at;
+}
+
+static int32_t pretend_extensions(vk_handle physical, const char *layer, uint32_t *count,
+                                  vk_extension *out)
+{
+    int32_t code = wrap_vkEnumerateDeviceExtensionProperties(physical, layer, count, out);
+    for (size_t i = 0; code == 0 && i < UM_COUNT_OF(more_extensions); i++)
+        snprintf(out[(*count)++].name, sizeof out->name, "%s", more_extensions[i]);
+    return code;
+}
+
+static void pretend_features(vk_handle physical, vk_features *out)
+{
+    wrap_vkGetPhysicalDeviceFeatures2(physical, out);
+    vk_more_features *matrix = find_struct(out, MATRIX_FEATURES);
+    if (matrix) matrix->has[0] = matrix->has[1] = 1;
+}
+
+static void pretend_memory(vk_handle physical, vk_memory_properties *out)
+{
+    wrap_vkGetPhysicalDeviceMemoryProperties2(physical, out);
+    vk_memory_budget *budget = out->next;
+    for (int i = 0; budget && i < 16; i++) {
+        budget->budget_bytes[i] = 5 << 20;
+        budget->used_bytes[i] = 3 << 20;
+    }
+}
+
+static int32_t pretend_matrices(vk_handle physical, uint32_t *count, vk_matrix *out)
+{
+    (void)physical;
+    *count = UM_COUNT_OF(matrices);
+    memcpy(out, matrices, sizeof matrices);
+    return 0;
+}
+
+/* The real driver is not asked for it. */
+static int32_t pretend_device(vk_handle physical, const vk_device_info *info, const void *host,
+                              vk_handle *out)
+{
+    const char *extension[64];
+    vk_device_info less = *info;
+    less.extension = extension;
+    less.extension_count = 0;
+    for (uint32_t i = 0; i < info->extension_count; i++)
+        if (strcmp(info->extension[i], more_extensions[1]) != 0)
+            extension[less.extension_count++] = info->extension[i];
+    vk_more_features *at = (vk_more_features *)(uintptr_t)info->next;
+    while (at->next && ((vk_more_features *)at->next)->type != MATRIX_FEATURES) at = at->next;
+    vk_more_features *matrix = at->next;
+    if (matrix) at->next = matrix->next;
+    vk_wrap.matrices_asked = matrix && matrix->has[0] && !matrix->has[1] &&
+                             less.extension_count + 1 == info->extension_count;
+    return wrap_vkCreateDevice(physical, &less, host, out);
+}
+
+static const struct {
+    const char *name;
+    um_os_fn fn;
+} pretended[] = {
+    {"vkEnumerateDeviceExtensionProperties", (um_os_fn)pretend_extensions},
+    {"vkGetPhysicalDeviceFeatures2", (um_os_fn)pretend_features},
+    {"vkGetPhysicalDeviceMemoryProperties2", (um_os_fn)pretend_memory},
+    {"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", (um_os_fn)pretend_matrices},
+    {"vkCreateDevice", (um_os_fn)pretend_device},
+};
+
+static um_os_fn instead_of(const char *name, um_os_fn fn)
+{
+    for (size_t i = 0; vk_wrap.pretends && i < UM_COUNT_OF(pretended); i++)
+        if (strcmp(name, pretended[i].name) == 0) return pretended[i].fn;
+    return fn;
 }
 
 /* UM_VULKAN_LIBRARY is the real one's path, since its name is ours. */
@@ -90,5 +188,5 @@ um_os_fn vkGetInstanceProcAddr(vk_handle instance, const char *name)
 #define UM_VK_INSTANCE(result, which, parameters, arguments, more)                                 \
     GIVE(instance_calls, which, get(instance, #which))
 #include "backend/vulkan/vk.def"
-    return get(instance, name);
+    return instead_of(name, get(instance, name));
 }

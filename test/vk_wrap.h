@@ -16,6 +16,9 @@ typedef struct vk_wrap_state {
     _Atomic int32_t code;       /* with that result */
     _Atomic bool for_good;      /* ... and all after it, as of a device that is lost */
     const char *_Atomic failed; /* the first call that did */
+    /* The devices say that they have cooperative matrices, of the shapes in vk_wrap.c, and that of
+     * each heap 3 of 5 MiB are in use. */
+    _Atomic bool pretends, matrices_asked; /* when the device was made: for no more than is used */
 } vk_wrap_state;
 
 extern vk_wrap_state vk_wrap;

@@ -5,15 +5,17 @@
 
 um_status um_kdriver_open(um_kdriver *k, const um_kdriver_desc *desc)
 {
-    k->backend = desc->backend->name;
+    k->info = (um_device_info){.struct_size = sizeof k->info};
+    UM_TRY(desc->backend->describe(desc->ordinal, &k->info));
     k->timed = (um_tune_device){desc->backend, desc->device, desc->enqueue};
     if (desc->disk)
-        UM_TRY(um_disk_create(
-            &(um_disk_desc){
-                .what = desc->disk, .kind = desc->kind, .name = desc->name, .driver = desc->driver},
-            &k->disk));
-    UM_TRY(um_tune_create(&(um_tune_desc){.kind = desc->kind,
-                                          .name = desc->name,
+        UM_TRY(um_disk_create(&(um_disk_desc){.what = desc->disk,
+                                              .kind = k->info.kind,
+                                              .name = k->info.name,
+                                              .driver = desc->driver},
+                              &k->disk));
+    UM_TRY(um_tune_create(&(um_tune_desc){.kind = k->info.kind,
+                                          .name = k->info.name,
                                           .driver = desc->driver,
                                           .on = desc->tune,
                                           .ctx = &k->timed,
@@ -34,8 +36,9 @@ void um_kdriver_close(um_kdriver *k)
     um_disk_release(k->disk);
 }
 
-void um_kdriver_caps(const um_kdriver *k, const um_device_info *info, um_caps *out)
+void um_kdriver_caps(const um_kdriver *k, um_caps *out)
 {
+    const um_device_info *info = &k->info;
     out->kind = info->kind;
     memcpy(out->name, info->name, sizeof out->name);
     memcpy(out->version, info->version, sizeof out->version);
@@ -86,13 +89,13 @@ um_status um_kdriver_run(const um_kdriver *k, const um_op *op, int32_t form, um_
                          um_backend_stream *stream)
 {
     um_status status = um_planner_run(k->kernels, &k->limits, op, form, fn, stream);
-    return status == UM_OK ? UM_OK : um_fail_tag(k->backend, um_op_name(op->id));
+    return status == UM_OK ? UM_OK : um_fail_tag(k->info.backend, um_op_name(op->id));
 }
 
 um_error um_kdriver_fault(const um_kdriver *k, const um_op *op, const um_kplan *plan)
 {
     um_error error = {.code = UM_OUT_OF_RANGE};
-    snprintf(error.backend, sizeof error.backend, "%s", k->backend);
+    snprintf(error.backend, sizeof error.backend, "%s", k->info.backend);
     snprintf(error.op, sizeof error.op, "%s", um_op_name(op->id));
     snprintf(error.message, sizeof error.message, "%s", plan->fault);
     return error;

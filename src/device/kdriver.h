@@ -10,11 +10,11 @@
 typedef struct um_kdriver_desc {
     const um_backend *backend;
     um_backend_device *device;
-    um_device_kind kind;
-    const char *name, *driver; /* the device's, as in um_caps; all that says which driver it is */
-    const char *disk;          /* what is kept on disk, um_disk_desc's; NULL: nothing is */
-    bool tune;                 /* whether to time forms where UMBEL_TUNE does not say */
-    const um_kunit *unit;      /* a um_kcache_desc's, like these, whose ctx is the device: */
+    int32_t ordinal;
+    const char *driver;   /* all that says which driver it is */
+    const char *disk;     /* what is kept on disk, um_disk_desc's; NULL: nothing is */
+    bool tune;            /* whether to time forms where UMBEL_TUNE does not say */
+    const um_kunit *unit; /* a um_kcache_desc's, like these, whose ctx is the device: */
     um_status (*compile)(void *ctx, const um_kernel *kernel, void **object);
     void (*destroy)(void *ctx, void *object);
     um_status (*enqueue)(um_backend_stream *stream, const um_op *op, int32_t form);
@@ -26,7 +26,7 @@ typedef struct um_kdriver {
     uint32_t types;   /* that its kernels have, but those of 32 bits: bit 1u << um_dtype */
     bool lacks_fma64; /* that rounds once */
     /* Good once it is: */
-    const char *backend;
+    um_device_info info; /* as the backend describes it */
     um_kcache *kernels;
     um_disk *disk; /* NULL: nothing is kept */
     um_tune *tune;
@@ -36,8 +36,8 @@ typedef struct um_kdriver {
 /* OUT_OF_MEMORY; to be closed then, too. */
 um_status um_kdriver_open(um_kdriver *k, const um_kdriver_desc *desc);
 void um_kdriver_close(um_kdriver *k); /* of one that is all 0, too */
-/* What um_caps has of it, and of what the backend's describe says. */
-void um_kdriver_caps(const um_kdriver *k, const um_device_info *info, um_caps *out);
+/* What um_caps has of it, and of its info. */
+void um_kdriver_caps(const um_kdriver *k, um_caps *out);
 /* An entry's. An op with f64 is refused where types has none. */
 bool um_kdriver_supports(const um_kdriver *k, const um_op *op, char *why, size_t why_size);
 /* um_planner_run; its failure is the op's. */

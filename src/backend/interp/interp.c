@@ -120,8 +120,6 @@ static um_status open_kernels(um_backend_device *device)
     device->k.types = UINT32_MAX;
     return um_kdriver_open(&device->k, &(um_kdriver_desc){.backend = &um_backend_interp,
                                                           .device = device,
-                                                          .kind = UM_DEVICE_INTERP,
-                                                          .name = INTERP_NAME,
                                                           .driver = "",
                                                           .unit = &device->unit,
                                                           .compile = compile,
@@ -202,9 +200,7 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
 
 static um_status interp_caps(um_backend_device *device, um_caps *out)
 {
-    um_device_info info = {.struct_size = sizeof info};
-    UM_TRY(interp_describe(0, &info));
-    um_kdriver_caps(&device->k, &info, out);
+    um_kdriver_caps(&device->k, out);
     out->compute_units = 1;
     out->subgroup_min = out->subgroup_max = (int32_t)device->subgroup_size;
     um_os_memory(&out->memory_total_bytes, &out->memory_free_bytes);

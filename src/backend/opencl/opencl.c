@@ -41,18 +41,16 @@ extern const um_backend um_backend_opencl;
 /* What is on disk is good for one driver and one set of options. A driver that computes on the CPU
  * is for trying things out: there forms are timed only if UMBEL_TUNE says so, and programs not kept
  * (PoCL compiles them once more to give them to us, and has a cache of its own). */
-static um_status open_kernels(um_backend_device *device, bool is_cpu)
+static um_status open_kernels(um_backend_device *device, int32_t ordinal, bool is_cpu)
 {
     static const um_kunit processor = {.is_processor = true};
-    char name[sizeof((um_caps *)0)->name], driver[64], version[128], all[300];
-    um_cl_text(device->id, UM_CL_DEVICE_NAME, name, sizeof name);
+    char driver[64], version[128], all[300];
     um_cl_text(device->id, UM_CL_DEVICE_DRIVER, driver, sizeof driver);
     um_cl_text(device->id, UM_CL_DEVICE_VERSION, version, sizeof version);
     snprintf(all, sizeof all, "%s, %s, %s", driver, version, device->build);
     return um_kdriver_open(&device->k, &(um_kdriver_desc){.backend = &um_backend_opencl,
                                                           .device = device,
-                                                          .kind = UM_DEVICE_OPENCL,
-                                                          .name = name,
+                                                          .ordinal = ordinal,
                                                           .driver = all,
                                                           .disk = is_cpu ? NULL : "programs",
                                                           .tune = !is_cpu,
@@ -96,11 +94,10 @@ static um_status opencl_open(int32_t ordinal, um_backend_device **out)
         um_mem_free(device);
         return status;
     }
-    device->ordinal = ordinal;
     device->id = found->id;
     set_limits(device);
     device->context = um_cl.clCreateContext(NULL, 1, &device->id, NULL, NULL, &code);
-    status = device->context ? open_kernels(device, found->type & UM_CL_TYPE_CPU)
+    status = device->context ? open_kernels(device, ordinal, found->type & UM_CL_TYPE_CPU)
                              : um_cl_fail("clCreateContext", code);
     if (status == UM_OK)
         *out = device;
@@ -113,9 +110,7 @@ static um_status opencl_caps(um_backend_device *device, um_caps *out)
 {
     size_t sizes[3] = {0};
     cl_any id = device->id;
-    um_device_info info = {.struct_size = sizeof info};
-    UM_TRY(opencl_describe(device->ordinal, &info));
-    um_kdriver_caps(&device->k, &info, out);
+    um_kdriver_caps(&device->k, out);
     out->compute_units = (int32_t)um_cl_number(id, UM_CL_DEVICE_COMPUTE_UNITS);
     out->buffer_max_bytes = out->binding_max_bytes;
     out->l2_bytes = um_cl_number(id, UM_CL_DEVICE_GLOBAL_CACHE);

@@ -16,7 +16,6 @@
 #include <umbel/backend.h>
 
 struct um_backend_device {
-    int32_t ordinal;
     cl_any id, context;
     const char *build; /* options */
     um_kdriver k;      /* types: um_text_lacks' */

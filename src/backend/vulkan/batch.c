@@ -264,11 +264,11 @@ um_status um_vk_flush(um_backend_stream *stream)
     return UM_OK;
 }
 
-void um_vk_settle_to(um_backend_stream *stream, uint64_t value, const char *call, int32_t code)
+void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code)
 {
     if (code < 0) {
         um_error saved = *um_last_error();
-        um_vk_fail(call, code);
+        um_vk_fail("waiting for a stream", code);
         um_vk_become(stream, um_last_error());
         um_fail_again(&saved);
         value = UINT64_MAX; /* a device that is lost does nothing any more */
@@ -292,6 +292,5 @@ void um_vk_settle(um_backend_stream *stream)
     if (!stream->first) return;
     int32_t code =
         device->vk.vkGetSemaphoreCounterValue(device->handle, stream->timeline->semaphore, &value);
-    if (code == 0 || code == VK_LOST)
-        um_vk_settle_to(stream, value, "vkGetSemaphoreCounterValue", code);
+    if (code == 0 || code == VK_LOST) um_vk_settle_to(stream, value, code);
 }

@@ -105,6 +105,7 @@ um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **objec
     um_spirv_flavour flavour = device->by_address ? UM_SPIRV_VULKAN_ADDRESS : UM_SPIRV_VULKAN;
     um_klacks lacks =
         um_spirv_flavour_lacks(flavour, device->k.types, device->physical->subgroup_size);
+    um_lacks_no_unit(&lacks, &device->physical->unit);
     um_kernel *lowered = NULL;
     um_text text = {0};
     program *p = um_mem_zalloc(sizeof *p);

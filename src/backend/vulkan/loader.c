@@ -108,7 +108,31 @@ static void read_properties(um_vk_physical *p)
         (subgroup.operations & VK_SUBGROUP_OPS) == VK_SUBGROUP_OPS &&
         sizes.per_group_max * subgroup.size >= GROUP_INVOCATIONS)
         p->subgroup_size = subgroup.size;
-    um_vk.vkGetPhysicalDeviceMemoryProperties(p->handle, &p->memory);
+    p->memory.type = VK_IS_MEMORY_PROPERTIES;
+    um_vk.vkGetPhysicalDeviceMemoryProperties2(p->handle, &p->memory);
+    p->has_budget = has_extension("VK_EXT_memory_budget");
+}
+
+/* Matrix tiles of a subgroup, of types that products have. */
+static void read_tiles(um_vk_physical *p)
+{
+    enum { COUNT = 64 };
+    static const um_dtype of[] = {UM_F16, UM_F32, UM_F64, UM_I8, UM_I16, UM_I32};
+    const uint32_t *model = p->more[VK_WITH_MEMORY_MODEL].has;
+    vk_matrix all[COUNT];
+    uint32_t count = COUNT;
+    p->unit = (um_kunit){.tiles = p->tile, .subgroup = p->subgroup_size};
+    if (!p->more[VK_WITH_MATRICES].has[0] || !model[0] || !model[1] || !p->subgroup_size) return;
+    for (uint32_t i = 0; i < COUNT; i++) all[i] = (vk_matrix){.type = VK_IS_MATRIX};
+    if (um_vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(p->handle, &count, all) < 0) return;
+    for (uint32_t i = 0; i < count && p->unit.tile_count < UM_MATRIX_TILES_MAX; i++) {
+        const vk_matrix *m = &all[i];
+        bool known = m->a < UM_COUNT_OF(of) && m->c < UM_COUNT_OF(of) && m->a == m->b;
+        if (!known || m->c != m->result || m->saturates || m->scope != VK_SCOPE_SUBGROUP) continue;
+        um_matrix_tile tile = {(int32_t)m->m, (int32_t)m->n, (int32_t)m->k, of[m->a], of[m->c]};
+        if (um_dtype_bits(tile.input) != 32 && !(p->types & UM_BIT(tile.input))) continue;
+        p->tile[p->unit.tile_count++] = tile;
+    }
 }
 
 /* A family that computes and does not draw comes first: its queues are its own. */
@@ -141,6 +165,7 @@ static const char *look_at(um_vk_physical *p)
         found.extension_count = 0;
     read_features(p);
     read_properties(p);
+    read_tiles(p);
     if (!find_family(p)) return "has no queue that computes";
     if (!p->more[VK_WITH_TIMELINES].has[0]) return "has no timeline semaphores";
     if (p->properties.limits.group_invocations < GROUP_INVOCATIONS)
@@ -181,6 +206,9 @@ static vk_handle load(void)
     int32_t code = um_vk.vkCreateInstance(&info, NULL, &instance);
     if (code == VK_NO_DRIVER) return fails("no Vulkan driver is installed", "", 0);
     if (code != 0) return fails("%s failed: %d", "vkCreateInstance", code);
+#define UM_VK_PERHAPS(result, name, parameters, arguments, more)                                   \
+    fn = get(instance, #name);                                                                     \
+    memcpy(&um_vk.name, &fn, sizeof fn);
 #define UM_VK_INSTANCE(result, name, parameters, arguments, more)                                  \
     if ((fn = get(instance, #name)) == NULL) return fails(NO_CALL, #name, 0);                      \
     memcpy(&um_vk.name, &fn, sizeof fn);
@@ -208,11 +236,12 @@ static void look(void)
     um_fail_again(&saved);
 }
 
-int32_t um_vk_device_count(char *why, size_t why_size)
+um_status um_vk_enumerate(int32_t *count, char *why, size_t why_size)
 {
     um_call_once(&found.once, look);
     if (why_size > 0) snprintf(why, why_size, "%s", found.count ? "" : found.why);
-    return found.count;
+    *count = found.count;
+    return UM_OK;
 }
 
 const um_vk_physical *um_vk_device_at(int32_t ordinal) { return &found.device[ordinal]; }

@@ -2,8 +2,6 @@
  * the stream's semaphore becomes with it; so a ticket needs nothing of its own. */
 #include "backend/vulkan/vulkan.h"
 
-#include <stdlib.h>
-
 enum { PIECE_BYTES = 8 << 20, FILL_BYTES = 1 << 12 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -175,7 +173,7 @@ um_status um_vk_synchronize(um_backend_stream *stream, uint64_t ticket)
     um_mutex_unlock(&stream->mutex);
     if (value) code = await(stream, value);
     um_mutex_lock(&stream->mutex);
-    um_vk_settle_to(stream, value, "vkWaitSemaphores", code);
+    um_vk_settle_to(stream, value, code);
     um_status status = state(stream);
     um_mutex_unlock(&stream->mutex);
     return status;

@@ -21,8 +21,6 @@ typedef uint64_t vk_object;          /* every other handle */
     UM_VK_TYPE(name, uint32_t type; void *next; __VA_ARGS__)
 #include "backend/vulkan/vk.def"
 
-enum { VK_HAS_F64 = 39, VK_HAS_I64 = 40, VK_HAS_I16 = 41 }; /* of vk_features */
-
 enum {
 #define UM_VK_FEATURE(NAME, ...) VK_WITH_##NAME,
 #include "backend/vulkan/vk.def"
@@ -33,6 +31,7 @@ enum {
 typedef struct um_vk_instance_calls {
 #define UM_VK_GLOBAL(result, name, parameters, arguments, more)   result(*name) parameters;
 #define UM_VK_INSTANCE(result, name, parameters, arguments, more) result(*name) parameters;
+#define UM_VK_PERHAPS(result, name, parameters, arguments, more)  result(*name) parameters;
 #include "backend/vulkan/vk.def"
 } um_vk_instance_calls;
 extern um_vk_instance_calls um_vk;

@@ -6,12 +6,6 @@
 
 enum { LIMIT_BYTES = INT32_MAX };
 
-static um_status vulkan_enumerate(int32_t *count, char *why, size_t why_size)
-{
-    *count = um_vk_device_count(why, why_size);
-    return UM_OK;
-}
-
 /* Of one memory for the CPU and the device. */
 static bool is_shared(const um_vk_physical *p)
 {
@@ -19,13 +13,26 @@ static bool is_shared(const um_vk_physical *p)
     return kind == VK_DEVICE_CPU || kind == VK_DEVICE_INTEGRATED || kind == VK_DEVICE_OTHER;
 }
 
-static uint64_t memory_bytes(const um_vk_physical *p)
+/* Which of the device's own memory heaps is the largest. */
+static uint32_t heap_of(const vk_memory_properties *m)
 {
+    uint32_t best = 0;
     uint64_t most = 0;
-    for (uint32_t i = 0; i < p->memory.heap_count; i++)
-        if (p->memory.heap[i].flags & VK_HEAP_LOCAL)
-            most = UM_MAX(most, p->memory.heap[i].size_bytes);
-    return most;
+    for (uint32_t i = 0; i < m->heap_count; i++) {
+        if (!(m->heap[i].flags & VK_HEAP_LOCAL) || m->heap[i].size_bytes <= most) continue;
+        most = m->heap[best = i].size_bytes;
+    }
+    return best;
+}
+
+static uint64_t free_bytes(const um_vk_physical *p)
+{
+    uint32_t heap = heap_of(&p->memory);
+    vk_memory_budget budget = {.type = VK_IS_MEMORY_BUDGET};
+    vk_memory_properties memory = {.type = VK_IS_MEMORY_PROPERTIES, .next = &budget};
+    if (!p->has_budget) return 0;
+    um_vk.vkGetPhysicalDeviceMemoryProperties2(p->handle, &memory);
+    return budget.budget_bytes[heap] - UM_MIN(budget.used_bytes[heap], budget.budget_bytes[heap]);
 }
 
 static um_status vulkan_describe(int32_t ordinal, um_device_info *out)
@@ -40,8 +47,9 @@ static um_status vulkan_describe(int32_t ordinal, um_device_info *out)
     snprintf(out->version, sizeof out->version, "Vulkan %u.%u.%u", version >> 22 & 127,
              version >> 12 & 1023, version & 4095);
     if (p->types & UM_BIT(UM_F64)) out->features |= UM_FEATURE_F64;
+    if (p->unit.tile_count) out->features |= UM_FEATURE_TENSOR_CORES;
     out->memory_kind = is_shared(p) ? UM_MEMORY_SHARED : UM_MEMORY_DEVICE;
-    out->memory_total_bytes = memory_bytes(p);
+    out->memory_total_bytes = p->memory.heap[heap_of(&p->memory)].size_bytes;
     return UM_OK;
 }
 
@@ -52,7 +60,7 @@ extern const um_backend um_backend_vulkan;
 
 /* A driver that computes on the CPU is for trying things out: there forms are timed only if
  * UMBEL_TUNE says so. */
-static um_status open_kernels(um_backend_device *device)
+static um_status open_kernels(um_backend_device *device, int32_t ordinal)
 {
     const vk_properties *p = &device->physical->properties;
     char driver[64];
@@ -60,11 +68,11 @@ static um_status open_kernels(um_backend_device *device)
     for (int i = 0; i < 16; i++) used += snprintf(driver + used, 3, "%02x", p->uuid[i]);
     return um_kdriver_open(&device->k, &(um_kdriver_desc){.backend = &um_backend_vulkan,
                                                           .device = device,
-                                                          .kind = UM_DEVICE_VULKAN,
-                                                          .name = p->name,
+                                                          .ordinal = ordinal,
                                                           .driver = driver,
                                                           .disk = "pipelines",
                                                           .tune = p->kind != VK_DEVICE_CPU,
+                                                          .unit = &device->physical->unit,
                                                           .compile = um_vk_program_compile,
                                                           .destroy = um_vk_unref,
                                                           .enqueue = um_vk_enqueue_form});
@@ -121,12 +129,11 @@ static um_status vulkan_open(int32_t ordinal, um_backend_device **out)
         um_mem_free(device);
         return status;
     }
-    device->ordinal = ordinal;
     device->physical = um_vk_device_at(ordinal);
     set_ways(device);
     status = um_vk_open(device);
     if (status == UM_OK) status = um_vk_layout_create(device);
-    if (status == UM_OK) status = open_kernels(device);
+    if (status == UM_OK) status = open_kernels(device, ordinal);
     if (status == UM_OK)
         *out = device;
     else
@@ -138,15 +145,16 @@ static um_status vulkan_caps(um_backend_device *device, um_caps *out)
 {
     const um_vk_physical *p = device->physical;
     const vk_limits *l = &p->properties.limits;
-    um_device_info info = {.struct_size = sizeof info};
-    UM_TRY(vulkan_describe(device->ordinal, &info));
-    um_kdriver_caps(&device->k, &info, out);
+    um_kdriver_caps(&device->k, out);
     out->subgroup_min = out->subgroup_max = (int32_t)p->subgroup_size;
     out->buffer_max_bytes = p->allocation_max_bytes;
     for (int32_t d = 0; d < 3; d++)
         out->group_size_max[d] = (int32_t)UM_MIN(l->group_size[d], (uint32_t)INT32_MAX);
     out->group_invocations_max = (int32_t)l->group_invocations;
     out->group_shared_bytes = l->shared_bytes;
+    out->memory_free_bytes = free_bytes(p);
+    out->matrix_tile_count = p->unit.tile_count;
+    memcpy(out->matrix_tiles, p->tile, sizeof p->tile);
     return UM_OK;
 }
 
@@ -159,7 +167,7 @@ const um_backend um_backend_vulkan = {
     .struct_size = sizeof(um_backend),
     .struct_id = UM_STRUCT_BACKEND,
     .name = "vulkan",
-    .enumerate = vulkan_enumerate,
+    .enumerate = um_vk_enumerate,
     .describe = vulkan_describe,
     .open = vulkan_open,
     .close = vulkan_close,

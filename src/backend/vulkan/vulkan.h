@@ -31,13 +31,16 @@ typedef struct um_vk_physical {
     uint32_t modes;         /* of floats, um_render_spirv's */
     uint32_t family, queue_count;
     vk_memory_properties memory;
+    bool has_budget; /* it says how much memory is free */
+    um_kunit unit;
+    um_matrix_tile tile[UM_MATRIX_TILES_MAX];
     vk_features features; /* those that are used */
     vk_more_features more[VK_WITHS];
     uint32_t core; /* bit: `more` that are there without their extension */
 } um_vk_physical;
 
 /* The same list for the whole process. With none, why says what is missing. */
-int32_t um_vk_device_count(char *why, size_t why_size);
+um_status um_vk_enumerate(int32_t *count, char *why, size_t why_size);
 const um_vk_physical *um_vk_device_at(int32_t ordinal);
 um_status um_vk_open(um_backend_device *device); /* of its `physical` */
 /* A call that returned `code`: the status it is, recorded with the code as native. */
@@ -50,7 +53,6 @@ typedef struct um_vk_block um_vk_block;
 enum { UM_VK_QUEUES = 8, UM_VK_COMMANDS = 128 }; /* of a batch at most */
 
 struct um_backend_device {
-    int32_t ordinal;
     const um_vk_physical *physical;
     vk_handle handle;
     um_vk_calls vk;
@@ -157,9 +159,9 @@ um_status um_vk_stage(um_backend_stream *stream, const void *bytes, uint64_t siz
                       um_ptr *out);
 /* Submits the open batch; a failure becomes the stream's. */
 um_status um_vk_flush(um_backend_stream *stream);
-/* Lets go of what is done: as the device says; as the caller knows of a call that gave `code`. */
+/* Lets go of what is done: as the device says; as a call says that waited and gave `code`. */
 void um_vk_settle(um_backend_stream *stream);
-void um_vk_settle_to(um_backend_stream *stream, uint64_t value, const char *call, int32_t code);
+void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code);
 /* Throws the open batch away. */
 void um_vk_discard(um_backend_stream *stream);
 /* Keeps the first error. */

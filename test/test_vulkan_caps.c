@@ -1,0 +1,45 @@
+/* What the Vulkan driver makes of answers that no device here gives (test/vk_wrap.h). Such kernels
+ * are not run: no driver here takes them. Skipped where no driver is. */
+#include "test/test.h"
+#include "test/vk_wrap.h"
+
+#include <stdlib.h>
+#include <umbel/umbel.h>
+
+static bool has_tile(const um_caps *caps, um_matrix_tile wanted)
+{
+    bool has = false;
+    for (int32_t i = 0; i < caps->matrix_tile_count; i++) {
+        const um_matrix_tile *t = &caps->matrix_tiles[i];
+        has |= t->m == wanted.m && t->n == wanted.n && t->k == wanted.k &&
+               t->input == wanted.input && t->accumulator == wanted.accumulator;
+    }
+    return has;
+}
+
+static um_device *device;
+
+static void test_matrices_and_budget(void)
+{
+    um_caps caps = {.struct_size = sizeof caps};
+    CHECK_OK(um_device_caps(device, &caps));
+    CHECK(vk_wrap.matrices_asked && (caps.features & UM_FEATURE_TENSOR_CORES));
+    CHECK(has_tile(&caps, (um_matrix_tile){16, 8, 32, UM_I8, UM_I32}));
+    CHECK(has_tile(&caps, (um_matrix_tile){8, 8, 4, UM_F32, UM_F32}));
+    CHECK_MSG(caps.matrix_tile_count == 2, "%d tiles", (int)caps.matrix_tile_count);
+    CHECK_MSG(caps.memory_free_bytes == 2 << 20, "%llu bytes are free",
+              (unsigned long long)caps.memory_free_bytes);
+}
+
+int main(void)
+{
+    setenv("UMBEL_BACKENDS", "vulkan", 1);
+    vk_wrap.pretends = true;
+    if (um_open("vulkan:0", &device) != UM_OK) {
+        printf("skipped: %s\n", um_last_error()->message);
+        return 77;
+    }
+    TEST(test_matrices_and_budget);
+    um_device_release(device);
+    return TEST_RESULT();
+}

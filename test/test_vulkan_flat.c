@@ -1,0 +1,11 @@
+/* driver_flat.h on Vulkan, where nothing is made any more once all is warm. */
+#include "test/driver_flat.h"
+#include "test/vk_wrap.h"
+
+static int64_t live(int32_t kind) { return kind == 0 ? vk_wrap.handles : 0; }
+static int64_t made(int32_t kind) { return kind == 0 ? vk_wrap.made : 0; }
+static const char *const names[] = {"handles"};
+
+static const driver_row driver = {"vulkan:0", "vulkan,cpu", 1, names, live, made, true};
+
+int main(int argc, char **argv) { return run_flat(argc, argv); }
