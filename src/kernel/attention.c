@@ -16,7 +16,6 @@ um_val um_kattention_real(const um_kattention *a, double value)
 
 bool um_kattention_fits(const um_op *op, char *why, size_t why_size)
 {
-    if (!um_kop_fits(op, why, why_size)) return false;
     bool fits = op->in[0].shape[2] < SIZE_MAX_32 && op->in[1].shape[2] < SIZE_MAX_32;
     return fits || um_kplan_refuse(op, why, why_size, "for such sizes");
 }
@@ -205,19 +204,6 @@ um_kquery um_kattention_query_at(const um_kattention *a, um_val b, um_val h, um_
     }
     q.end = um_k_select(k, um_k_lt(k, i, q.query_count), um_k_max(k, q.end, none), none);
     return q;
-}
-
-void um_kattention_bounds(const um_kattention *a, const um_kquery *q, um_val local, um_val *begin,
-                          um_val *end)
-{
-    um_kernel *k = a->k;
-    um_mem bounds = um_k_shared(k, "bounds", UM_U32, 2);
-    um_k_if(k, um_k_eq(k, local, a->zero));
-    um_k_store(k, bounds, a->zero, um_k_bitcast(k, UM_U32, 1, q->begin));
-    um_k_store(k, bounds, a->one, um_k_bitcast(k, UM_U32, 1, q->end));
-    um_k_end(k);
-    *begin = um_k_load_uniform(k, bounds, a->zero);
-    *end = um_k_load_uniform(k, bounds, a->one);
 }
 
 um_val um_kattention_load(const um_kattention *a, int32_t view, const um_val *place)

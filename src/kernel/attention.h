@@ -46,9 +46,6 @@ bool um_kattention_has(const um_kattention *a, int32_t view);
 /* The query of row (b, h, i); it sees keys begin .. end - 1 but for the bias. */
 um_kquery um_kattention_query(const um_kattention *a, um_val row);
 um_kquery um_kattention_query_at(const um_kattention *a, um_val b, um_val h, um_val i);
-/* begin and end as u32 that count as the same in the whole work-group, as they are. */
-void um_kattention_bounds(const um_kattention *a, const um_kquery *q, um_val local, um_val *begin,
-                          um_val *end);
 um_val um_kattention_load(const um_kattention *a, int32_t view, const um_val *place);
 /* The sum over n of view x[x_place, e] y[y_place, e]; the names of its variables end in tag. */
 um_val um_kattention_dot(const um_kattention *a, int32_t x, const um_val *x_place, int32_t y,

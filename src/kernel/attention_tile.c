@@ -118,6 +118,20 @@ static um_kquery find_queries(um_ktile *t, um_val last, um_val *all_begin, um_va
     return q;
 }
 
+/* begin and end as u32 that count as the same in the whole work-group, as they are. */
+static void share_bounds(um_ktile *t, const um_kquery *q)
+{
+    const um_kattention *a = t->a;
+    um_kernel *k = a->k;
+    um_mem bounds = um_k_shared(k, "bounds", UM_U32, 2);
+    um_k_if(k, um_k_eq(k, t->local, a->zero));
+    um_k_store(k, bounds, a->zero, um_k_bitcast(k, UM_U32, 1, q->begin));
+    um_k_store(k, bounds, a->one, um_k_bitcast(k, UM_U32, 1, q->end));
+    um_k_end(k);
+    t->begin = um_k_load_uniform(k, bounds, a->zero);
+    t->end = um_k_load_uniform(k, bounds, a->one);
+}
+
 static void find_others(um_ktile *t)
 {
     const um_kattention *a = t->a;
@@ -125,7 +139,7 @@ static void find_others(um_ktile *t)
     um_val all_begin, all_end, last = um_k_add(k, t->first, um_k_u32(k, t->own));
     last = um_k_sub(k, um_k_min(k, last, rows_of(t, t->queries)), a->one);
     um_kquery q = (t->queries ? find_keys : find_queries)(t, last, &all_begin, &all_end);
-    um_kattention_bounds(a, &q, t->local, &t->begin, &t->end);
+    share_bounds(t, &q);
     t->all_begin = um_k_bitcast(k, UM_U32, 1, all_begin);
     t->all_end = um_k_bitcast(k, UM_U32, 1, all_end);
     if (t->splits == 1) return;

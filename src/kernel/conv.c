@@ -122,7 +122,6 @@ static bool axis_fits(const conv *c, int32_t axis)
 
 bool um_kconv_supports(const um_op *op, char *why, size_t why_size)
 {
-    if (!um_kop_fits(op, why, why_size)) return false;
     conv c = conv_of(op);
     int32_t views = 3 + (c.rides ? c.rider.in_count - 1 : 0);
     if (views * (c.rank + 1) + (c.phases > 1 ? 9 : 6) * c.axes + 12 > UM_K_MAX_SCALARS)

@@ -86,18 +86,11 @@ static bool is_gather(um_op_id id)
 
 bool um_kindex_supports(const um_op *op, char *why, size_t why_size)
 {
-    bool fits = um_kop_fits(op, why, why_size);
-    if (!fits || op->id == UM_OP_ONE_HOT || is_gather(op->id)) return fits;
+    if (op->id == UM_OP_ONE_HOT || is_gather(op->id)) return true;
     return um_korder_fits(op, um_view_count(&op->in[1]), why, why_size);
 }
 
 /* ---- indices -------------------------------------------------------------------------------- */
-
-static void set_fault(const um_op *op, um_kplan *plan)
-{
-    plan->scratch_bytes = UM_KFAULT_BYTES;
-    snprintf(plan->fault, sizeof plan->fault, "%s: an index is out of range", um_op_name(op->id));
-}
 
 static um_mem declare_flags(um_klaunch *launch)
 {
@@ -581,7 +574,8 @@ static um_status plan_scatter(const um_op *op, um_kplan *plan)
 
 um_status um_kindex_plan(const um_op *op, um_kplan *plan)
 {
-    set_fault(op, plan);
+    plan->scratch_bytes = UM_KFAULT_BYTES;
+    snprintf(plan->fault, sizeof plan->fault, "%s: an index is out of range", um_op_name(op->id));
     if (op->id == UM_OP_ONE_HOT) return plan_one_hot(op, plan);
     return is_gather(op->id) ? plan_gather(op, plan) : plan_scatter(op, plan);
 }

@@ -3,35 +3,38 @@
 
 #include <stdio.h>
 
+/* supports: of an op whose views fit; NULL: whatever it is. */
 typedef struct family {
     bool (*supports)(const um_op *op, char *why, size_t why_size);
     um_status (*plan)(const um_op *op, um_kplan *plan);
 } family;
 
-#define FAMILY(name)                                                                               \
-    {                                                                                              \
-        um_k##name##_supports, um_k##name##_plan                                                   \
-    }
-
 static const family *family_of(const um_op *op)
 {
-    static const family scan = FAMILY(scan), nonzero = FAMILY(nonzero);
+    static const family scan = {NULL, um_kscan_plan}, nonzero = {NULL, um_knonzero_plan};
     static const family families[] = {
-        [UM_FAMILY_MAP] = FAMILY(map),       [UM_FAMILY_REDUCE] = FAMILY(reduce),
-        [UM_FAMILY_MOVE] = FAMILY(map),      [UM_FAMILY_INDEX] = FAMILY(index),
-        [UM_FAMILY_MATMUL] = FAMILY(matmul), [UM_FAMILY_NORM] = FAMILY(norm),
-        [UM_FAMILY_CONV] = FAMILY(conv),     [UM_FAMILY_ATTENTION] = FAMILY(attention),
-        [UM_FAMILY_POOL] = FAMILY(pool),     [UM_FAMILY_SORT] = FAMILY(sort),
-        [UM_FAMILY_RESIZE] = FAMILY(resize), [UM_FAMILY_RANDOM] = FAMILY(random),
-        [UM_FAMILY_QUANT] = FAMILY(quant)};
+        [UM_FAMILY_MAP] = {NULL, um_kmap_plan},
+        [UM_FAMILY_REDUCE] = {um_kreduce_supports, um_kreduce_plan},
+        [UM_FAMILY_MOVE] = {NULL, um_kmap_plan},
+        [UM_FAMILY_INDEX] = {um_kindex_supports, um_kindex_plan},
+        [UM_FAMILY_MATMUL] = {um_kmatmul_supports, um_kmatmul_plan},
+        [UM_FAMILY_NORM] = {um_knorm_supports, um_knorm_plan},
+        [UM_FAMILY_CONV] = {um_kconv_supports, um_kconv_plan},
+        [UM_FAMILY_ATTENTION] = {um_kattention_supports, um_kattention_plan},
+        [UM_FAMILY_POOL] = {um_kpool_supports, um_kpool_plan},
+        [UM_FAMILY_SORT] = {um_ksort_supports, um_ksort_plan},
+        [UM_FAMILY_RESIZE] = {um_kresize_supports, um_kresize_plan},
+        [UM_FAMILY_RANDOM] = {um_krandom_supports, um_krandom_plan},
+        [UM_FAMILY_QUANT] = {NULL, um_kquant_plan}};
     if (op->id >= UM_OP_CUMSUM && op->id <= UM_OP_CUMMAX) return &scan;
     return op->id == UM_OP_NONZERO ? &nonzero : &families[um_op_get_row(op->id)->family];
 }
 
 bool um_kplan_supports(const um_op *op, char *why, size_t why_size)
 {
+    const family *f = family_of(op);
     if (why_size > 0) why[0] = '\0';
-    return family_of(op)->supports(op, why, why_size);
+    return um_kop_fits(op, why, why_size) && (!f->supports || f->supports(op, why, why_size));
 }
 
 bool um_kplan_refuse(const um_op *op, char *why, size_t why_size, const char *what)

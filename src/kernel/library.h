@@ -18,10 +18,11 @@
  * the op, dtypes and the number of axes but not on sizes, and its arguments: ranges of memory, in
  * which views begin at a base element, and 32-bit scalars.
  *
- * A new family is a file with um_k<family>_supports and um_k<family>_plan, named at the end here
- * and in library.c. A plan takes a launch with its kernel, makes a walk of the op's views, declares
- * scalars and views (which also gives the arguments), builds the body with places, indices, loads
- * and stores of walk.c, and finishes the kernel. */
+ * A new family is a file with um_k<family>_plan and, unless it takes all that fits,
+ * um_k<family>_supports, named at the end here and in library.c. A plan takes a launch with its
+ * kernel, makes a walk of the op's views, declares scalars and views (which also gives the
+ * arguments), builds the body with places, indices, loads and stores of walk.c, and finishes the
+ * kernel. */
 #ifndef UM_KERNEL_LIBRARY_H
 #define UM_KERNEL_LIBRARY_H
 
@@ -266,10 +267,10 @@ typedef struct um_kproduct {
     um_val (*meets)(void *ctx, um_kernel *k, um_val row, um_val column, um_val depth);
 } um_kproduct;
 um_dtype um_kproduct_narrow(um_dtype dtype); /* of factors of the dtype */
-/* Appends a launch or two to the plan, and takes its scratch memory. */
 /* Rows, columns and depth of the tiles of a form of a product of f32 (the plan of whose op counts
  * forms). */
 void um_kproduct_tile(int32_t form, int32_t tile[3]);
+/* Appends a launch or two to the plan, and takes its scratch memory. */
 um_status um_kproduct_plan(const char *name, um_kplan *plan, const um_kproduct *p);
 
 /* ---- order (sort.c) ------------------------------------------------------------------------- */
@@ -303,7 +304,6 @@ um_status um_korder_plan(const char *name, um_kplan *plan, const um_korder *o);
 #define UM_KFAMILY(family)                                                                         \
     bool um_k##family##_supports(const um_op *op, char *why, size_t why_size);                     \
     um_status um_k##family##_plan(const um_op *op, um_kplan *plan);
-UM_KFAMILY(map)
 UM_KFAMILY(reduce)
 UM_KFAMILY(matmul)
 UM_KFAMILY(conv)
@@ -311,12 +311,13 @@ UM_KFAMILY(pool)
 UM_KFAMILY(resize)
 UM_KFAMILY(norm)
 UM_KFAMILY(attention)
-UM_KFAMILY(quant)
 UM_KFAMILY(random)
 UM_KFAMILY(index)
-UM_KFAMILY(nonzero)
 UM_KFAMILY(sort)
-UM_KFAMILY(scan)
 #undef UM_KFAMILY
+um_status um_kmap_plan(const um_op *op, um_kplan *plan);
+um_status um_kquant_plan(const um_op *op, um_kplan *plan);
+um_status um_knonzero_plan(const um_op *op, um_kplan *plan);
+um_status um_kscan_plan(const um_op *op, um_kplan *plan);
 
 #endif

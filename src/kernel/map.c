@@ -28,11 +28,6 @@ static um_map_program program_of(const um_op *op)
     return p;
 }
 
-bool um_kmap_supports(const um_op *op, char *why, size_t why_size)
-{
-    return um_kop_fits(op, why, why_size);
-}
-
 /* ---- a program ------------------------------------------------------------------------------ */
 
 /* Integers wrap to the program's dtype after each step, floats do not. */

@@ -16,11 +16,6 @@ typedef struct nonzero {
     um_val size[UM_MAX_RANK], place[UM_MAX_RANK];
 } nonzero;
 
-bool um_knonzero_supports(const um_op *op, char *why, size_t why_size)
-{
-    return um_kop_fits(op, why, why_size);
-}
-
 static void declare_starts(nonzero *z)
 {
     uint64_t bytes = (uint64_t)(z->blocks + 1) * 4;

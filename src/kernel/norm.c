@@ -437,7 +437,6 @@ static bool is_softmax(um_op_id id)
 
 bool um_knorm_supports(const um_op *op, char *why, size_t why_size)
 {
-    if (!um_kop_fits(op, why, why_size)) return false;
     if (op->id == UM_OP_ROPE) return true;
     if (is_softmax(op->id)) return um_ksoftmax_supports(op, why, why_size);
     norm n = norm_of(op);

@@ -60,7 +60,6 @@ static um_pool_axis axis_of(const um_op *op, int32_t i)
 bool um_kpool_supports(const um_op *op, char *why, size_t why_size)
 {
     int64_t places_count = 1; /* of a channel */
-    if (!um_kop_fits(op, why, why_size)) return false;
     for (int32_t i = 0; i < op->in[0].rank - 2; i++) {
         um_pool_axis x = axis_of(op, i);
         int64_t padded, pads = x.pad_before + x.pad_after;

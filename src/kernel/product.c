@@ -142,38 +142,42 @@ void um_product_new_fetched(um_product *s)
     }
 }
 
-/* Of a (b): rows (columns) from `first`, depth from `begin`; what is not there is 0. */
-void um_product_fetch(const um_product *s, bool of_b, um_val first, um_val begin)
+void um_product_fetch(const um_product *s, um_val row, um_val column, um_val begin)
 {
     um_kernel *k = s->k;
     const um_kproduct *p = s->p;
-    for (uint32_t i = 0; i < um_product_part_count(s, of_b); i++) {
-        um_val place, d;
-        um_product_place(s, of_b, i, &place, &d);
-        um_val row = um_k_add(k, first, place), at = um_k_add(k, begin, d);
-        um_val in = um_product_in(s, of_b, row, at);
-        um_val x = (of_b ? p->b : p->a)(p->ctx, k, row, at, in, lanes_of(s, of_b));
-        um_k_set(k, s->fetched[of_b][i], um_kvalue_as(k, s->factor, x));
-    }
+    for (int32_t of_b = 0; of_b < 2; of_b++)
+        for (uint32_t i = 0; i < um_product_part_count(s, of_b); i++) {
+            um_val place, d;
+            um_product_place(s, of_b, i, &place, &d);
+            um_val at = um_k_add(k, of_b ? column : row, place), depth = um_k_add(k, begin, d);
+            um_val in = um_product_in(s, of_b, at, depth);
+            um_val x = (of_b ? p->b : p->a)(p->ctx, k, at, depth, in, lanes_of(s, of_b));
+            um_k_set(k, s->fetched[of_b][i], um_kvalue_as(k, s->factor, x));
+        }
 }
 
-void um_product_store(const um_product *s, bool of_b)
+static void store_part(const um_product *s, bool of_b, uint32_t i)
 {
     um_kernel *k = s->k;
-    for (uint32_t i = 0; i < um_product_part_count(s, of_b); i++) {
-        um_val place, d;
-        um_product_place(s, of_b, i, &place, &d);
-        um_val step = um_k_u32(k, um_product_step(s, of_b)), x = um_k_get(k, s->fetched[of_b][i]);
-        bool deep = um_product_is_deep(s, of_b), turned = s->tile && deep;
-        um_val line = um_k_mul(k, turned ? place : d, step);
-        um_val to = um_k_add(k, line, turned ? d : place);
-        if (lanes_of(s, of_b) == 1 || !deep || turned) {
-            um_k_store(k, s->shared[of_b], to, x);
-            continue;
-        }
-        for (uint32_t lane = 0; lane < LANES; lane++, to = um_k_add(k, to, step))
-            um_k_store(k, s->shared[of_b], to, um_k_extract(k, x, lane));
+    um_val place, d;
+    um_product_place(s, of_b, i, &place, &d);
+    um_val step = um_k_u32(k, um_product_step(s, of_b)), x = um_k_get(k, s->fetched[of_b][i]);
+    bool deep = um_product_is_deep(s, of_b), turned = s->tile && deep;
+    um_val line = um_k_mul(k, turned ? place : d, step);
+    um_val to = um_k_add(k, line, turned ? d : place);
+    if (lanes_of(s, of_b) == 1 || !deep || turned) {
+        um_k_store(k, s->shared[of_b], to, x);
+        return;
     }
+    for (uint32_t lane = 0; lane < LANES; lane++, to = um_k_add(k, to, step))
+        um_k_store(k, s->shared[of_b], to, um_k_extract(k, x, lane));
+}
+
+void um_product_store(const um_product *s)
+{
+    for (int32_t of_b = 0; of_b < 2; of_b++)
+        for (uint32_t i = 0; i < um_product_part_count(s, of_b); i++) store_part(s, of_b, i);
 }
 
 /* Rows lie in fours, TILE apart. */
@@ -257,15 +261,12 @@ static void sum_tile(um_product *s, um_val row, um_val column, um_val begin, um_
         totals[i] = um_ksum_new(k, zero_of(s, LANES), "sum%u", i);
         part[i] = um_kvar(k, zero_of(s, LANES), "part%u", i);
     }
-    um_product_fetch(s, false, row, begin);
-    um_product_fetch(s, true, column, begin);
+    um_product_fetch(s, row, column, begin);
     um_val step = um_k_u32(k, tile_depth(s)), at = um_k_for(k, begin, end, step);
-    um_product_store(s, false);
-    um_product_store(s, true);
+    um_product_store(s);
     um_k_barrier(k);
     um_val next = um_k_add(k, at, step);
-    um_product_fetch(s, false, row, next);
-    um_product_fetch(s, true, column, next);
+    um_product_fetch(s, row, column, next);
     multiply_parts(s, x, y, part);
     for (uint32_t i = 0; i < s->block; i++) um_ksum_add(k, totals[i], um_k_get(k, part[i]));
     um_k_barrier(k);

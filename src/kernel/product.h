@@ -36,8 +36,10 @@ uint32_t um_product_part_count(const um_product *s, bool of_b);
 uint32_t um_product_step(const um_product *s, bool of_b);
 void um_product_place(const um_product *s, bool of_b, uint32_t i, um_val *place, um_val *depth);
 void um_product_new_fetched(um_product *s);
-void um_product_fetch(const um_product *s, bool of_b, um_val first, um_val begin);
-void um_product_store(const um_product *s, bool of_b);
+/* The next parts of a and b: of rows from `row`, columns from `column`, depth from `begin` on; what
+ * is not there is 0. And into shared memory. */
+void um_product_fetch(const um_product *s, um_val row, um_val column, um_val begin);
+void um_product_store(const um_product *s);
 um_val um_product_in(const um_product *s, bool of_b, um_val place, um_val depth);
 /* An element of the sum: finished, or where there is one, to the partial sums from base on. */
 void um_product_finish(const um_product *s, um_val row, um_val column, um_val value, um_mem partial,

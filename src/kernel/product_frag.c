@@ -230,11 +230,9 @@ static void step_async(const frags *f, um_val row, um_val column, um_val done, u
 static void step_fetched(const frags *f, um_val row, um_val column, um_val next)
 {
     um_product *s = f->s;
-    um_product_store(s, false);
-    um_product_store(s, true);
+    um_product_store(s);
     um_k_barrier(s->k);
-    um_product_fetch(s, false, row, next);
-    um_product_fetch(s, true, column, next);
+    um_product_fetch(s, row, column, next);
     multiply(f, (um_val[]){s->zero, s->zero});
 }
 
@@ -291,8 +289,7 @@ void um_kfrag_make(um_product *s, um_val row, um_val column, um_val begin, um_va
         copy_parts(s, row, column, begin, (um_val[]){s->zero, s->zero});
     } else {
         um_product_new_fetched(s);
-        um_product_fetch(s, false, row, begin);
-        um_product_fetch(s, true, column, begin);
+        um_product_fetch(s, row, column, begin);
     }
     um_val step = um_k_u32(k, um_kfrag_depth(s)), at = um_k_for(k, begin, end, step);
     um_val done = um_k_sub(k, at, begin), next = um_k_add(k, at, step);

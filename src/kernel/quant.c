@@ -17,11 +17,6 @@ static const um_view *view_of(const um_op *op, int32_t v)
     return v == TO ? &op->out[0] : &op->in[v - FROM];
 }
 
-bool um_kquant_supports(const um_op *op, char *why, size_t why_size)
-{
-    return um_kop_fits(op, why, why_size);
-}
-
 /* A scale or zero point as a view of the elements' shape: with blocks its axis counts blocks. */
 static um_view spread(const quant *q, const um_view *factor)
 {

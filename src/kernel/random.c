@@ -29,7 +29,6 @@ static bool is_hit_op(const um_op *op)
 
 bool um_krandom_supports(const um_op *op, char *why, size_t why_size)
 {
-    if (!um_kop_fits(op, why, why_size)) return false;
     if (op->id != UM_OP_RANDOM_PERMUTATION) return true;
     return um_korder_fits(op, um_view_count(&op->out[0]), why, why_size);
 }

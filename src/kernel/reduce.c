@@ -418,7 +418,6 @@ static reduction reduction_of(const um_op *op)
 bool um_kreduce_supports(const um_op *op, char *why, size_t why_size)
 {
     reduction r = reduction_of(op);
-    if (!um_kop_fits(op, why, why_size)) return false;
     if ((r.walk.view_count + 1) * (r.walk.rank + 1) + 12 <= UM_K_MAX_SCALARS) return true;
     return um_kplan_refuse(op, why, why_size, "for so many inputs and axes");
 }

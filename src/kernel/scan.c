@@ -20,11 +20,6 @@ typedef struct scan {
     um_val begin, end, part, first_sum;                     /* of the part; of the line's sums */
 } scan;
 
-bool um_kscan_supports(const um_op *op, char *why, size_t why_size)
-{
-    return um_kop_fits(op, why, why_size);
-}
-
 /* What nothing comes to: a zero, a one, the lowest value. */
 static um_val nothing(const scan *s)
 {

@@ -338,8 +338,7 @@ typedef struct sort {
 
 bool um_ksort_supports(const um_op *op, char *why, size_t why_size)
 {
-    return um_kop_fits(op, why, why_size) &&
-           um_korder_fits(op, um_view_count(&op->in[0]), why, why_size);
+    return um_korder_fits(op, um_view_count(&op->in[0]), why, why_size);
 }
 
 static um_kwalk walk_of(const um_op *op)
