@@ -28,10 +28,12 @@ static bool fails(const char *name)
     return does;
 }
 
-static void note_handles(int64_t more)
+static void note_handles(const char *name, int64_t more)
 {
     vk_wrap.handles += more;
-    if (more > 0) vk_wrap.made += more;
+    if (more <= 0) return;
+    vk_wrap.made += more;
+    if (strstr(name, "Pipeline") || strstr(name, "ShaderModule")) vk_wrap.made_of_kernels += more;
 }
 
 #define WRAP_int32_t(calls, name, parameters, arguments, more)                                     \
@@ -39,7 +41,7 @@ static void note_handles(int64_t more)
     {                                                                                              \
         if (fails(#name)) return vk_wrap.code;                                                     \
         int32_t result = calls.name arguments;                                                     \
-        if (result == 0) note_handles(more);                                                       \
+        if (result == 0) note_handles(#name, more);                                                \
         return result;                                                                             \
     }
 #define WRAP_void(calls, name, parameters, arguments, more)                                        \
@@ -47,7 +49,7 @@ static void note_handles(int64_t more)
     {                                                                                              \
         if (strcmp(#name, "vkDestroyDevice") == 0) device_made = NULL;                             \
         calls.name arguments;                                                                      \
-        note_handles(more);                                                                        \
+        note_handles(#name, more);                                                                 \
     }
 #define WRAP_uint64_t(calls, name, parameters, arguments, more)                                    \
     static uint64_t wrap_##name parameters { return calls.name arguments; }

@@ -32,7 +32,7 @@ uint32_t um_spirv_new(um_spirv *s, uint32_t opcode, um_dtype dtype, int32_t coun
 uint32_t um_spirv_declare(um_spirv *s, uint32_t opcode, int32_t count, const uint32_t *words)
 {
     uint32_t id = um_spirv_id(s), all[8] = {id};
-    memcpy(all + 1, words, (size_t)count * sizeof *words);
+    for (int32_t i = 0; i < count; i++) all[1 + i] = words[i]; /* perhaps none, and NULL */
     um_spirv_put(&s->globals, opcode, 1 + count, all);
     return id;
 }
