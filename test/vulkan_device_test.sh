@@ -51,7 +51,7 @@ drive() {
         echo "FAIL: $VK_ICD_FILENAMES is here, and no device"
         exit 1
     }
-    for UMBEL_VULKAN in '' descriptors staging; do
+    for UMBEL_VULKAN in '' descriptors staging gpu; do
         export UMBEL_VULKAN
         check "$1${UMBEL_VULKAN:+ by $UMBEL_VULKAN}" 'device/*'
         check "$1${UMBEL_VULKAN:+ by $UMBEL_VULKAN}" "$cases"
@@ -68,6 +68,11 @@ for VK_ICD_FILENAMES in /usr/share/vulkan/icd.d/lvp_icd.*json; do
     [ -f "$VK_ICD_FILENAMES" ] || continue
     export VK_ICD_FILENAMES
     drive lavapipe "$steps"
+    for UMBEL_VULKAN in '' gpu; do # a tile an invocation, and one a work-group
+        export UMBEL_VULKAN
+        check "lavapipe${UMBEL_VULKAN:+ as a $UMBEL_VULKAN}" 'matmul/f32/25:*/packed/random'
+    done
+    unset UMBEL_VULKAN
     for LP_NATIVE_VECTOR_WIDTH in 128 256 512; do
         export LP_NATIVE_VECTOR_WIDTH
         check "lavapipe, $LP_NATIVE_VECTOR_WIDTH bits" "$cases"

@@ -51,13 +51,15 @@ typedef struct um_klaunch {
 
 enum { UM_KPLAN_LAUNCHES = 32, UM_KFAULT_BYTES = 16 };
 
-/* The matrix unit of the device that a plan is made for, or that it is a processor. */
+/* The matrix unit of the device that a plan is made for, or that it is a processor, whose shared
+ * memory is memory like any other. */
 typedef struct um_kunit {
     const um_matrix_tile *tiles;
     int32_t tile_count;
     uint32_t subgroup; /* invocations; all subgroups of such kernels have as many */
     bool async_copy;
-    bool is_processor; /* whose shared memory is memory like any other */
+    uint32_t own_tile; /* of a processor: rows and columns of a product an invocation makes; a
+                        * multiple of 4, at most 16 */
 } um_kunit;
 
 typedef struct um_kplan {

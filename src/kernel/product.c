@@ -21,8 +21,10 @@ enum {
     TILES_FEW = 64, /* below, the depth is split, so that there are about TILES_WANTED */
     TILES_WANTED = 256,
     SPLIT_DEPTH = 256, /* at least that deep */
-    DIRECT = 8,        /* rows and columns that an invocation makes by itself, */
-    DIRECT_GROUP = 16  /* of so many */
+    DIRECT = 8,        /* rows and columns that an invocation makes by itself where nobody says, */
+    DIRECT_MAX = 16,
+    DIRECT_FOURS_MAX = DIRECT_MAX * DIRECT_MAX / LANES,
+    DIRECT_GROUP = 16 /* of so many */
 };
 #define PARTIAL_MAX ((int64_t)1 << 24) /* numbers in scratch memory */
 
@@ -377,26 +379,28 @@ static void direct_sum(const um_product *s, um_val row, um_val column, um_ksum *
 {
     um_kernel *k = s->k;
     const um_kproduct *p = s->p;
-    um_mem part[2 * DIRECT];
-    um_val b[2], last = um_k_sub(k, s->rows, s->one), yes = um_k_bool(k, true);
-    for (uint32_t i = 0; i < 2 * DIRECT; i++) {
+    uint32_t fours = s->direct / LANES;
+    um_mem part[DIRECT_FOURS_MAX];
+    um_val b[DIRECT_MAX / LANES], last = um_k_sub(k, s->rows, s->one), yes = um_k_bool(k, true);
+    for (uint32_t i = 0; i < fours * s->direct; i++) {
         totals[i] = um_ksum_new(k, zero_of(s, LANES), "sum%u", i);
         part[i] = um_kvar(k, zero_of(s, LANES), "part%u", i);
     }
     um_val step = um_k_u32(k, tile_depth(s)), at = um_k_for(k, s->zero, s->depth, step);
     um_val end = um_k_min(k, um_k_add(k, at, step), s->depth);
-    for (uint32_t i = 0; i < 2 * DIRECT; i++) um_k_set(k, part[i], zero_of(s, LANES));
+    for (uint32_t i = 0; i < fours * s->direct; i++) um_k_set(k, part[i], zero_of(s, LANES));
     um_val d = um_k_for(k, at, end, s->one);
-    for (uint32_t j = 0; j < 2; j++)
+    for (uint32_t j = 0; j < fours; j++)
         b[j] = direct_four(s, um_k_add(k, column, um_k_u32(k, j * LANES)), d);
-    for (uint32_t i = 0; i < DIRECT; i++) {
+    for (uint32_t i = 0; i < s->direct; i++) {
         um_val r = um_k_min(k, um_k_add(k, row, um_k_u32(k, i)), last);
         um_val a = um_kvalue_as(k, p->compute, p->a(p->ctx, k, r, d, yes, 1));
-        for (uint32_t j = 0; j < 2; j++)
-            multiply_add(s, part[2 * i + j], um_k_splat(k, LANES, a), b[j]);
+        for (uint32_t j = 0; j < fours; j++)
+            multiply_add(s, part[fours * i + j], um_k_splat(k, LANES, a), b[j]);
     }
     um_k_end(k);
-    for (uint32_t i = 0; i < 2 * DIRECT; i++) um_ksum_add(k, totals[i], um_k_get(k, part[i]));
+    for (uint32_t i = 0; i < fours * s->direct; i++)
+        um_ksum_add(k, totals[i], um_k_get(k, part[i]));
     um_k_end(k);
 }
 
@@ -404,13 +408,14 @@ static void make_direct(um_product *s)
 {
     um_kernel *k = s->k;
     const um_kproduct *p = s->p;
-    int64_t down = um_ceil_div(p->rows, DIRECT), across = um_ceil_div(p->columns, DIRECT);
+    int64_t down = um_ceil_div(p->rows, s->direct), across = um_ceil_div(p->columns, s->direct);
     int64_t tiles = p->batches * down * across;
-    um_ksum totals[2 * DIRECT];
+    uint32_t fours = s->direct / LANES;
+    um_ksum totals[DIRECT_FOURS_MAX];
     um_val count = um_klaunch_scalar(s->launch, tiles, "tiles");
     um_val tiles_down = um_klaunch_scalar(s->launch, down, "tiles_down");
     um_val tiles_across = um_klaunch_scalar(s->launch, across, "tiles_across");
-    um_val size = um_k_u32(k, DIRECT);
+    um_val size = um_k_u32(k, s->direct);
     um_klaunch_groups(s->launch, um_ceil_div(tiles, DIRECT_GROUP));
     um_val number = um_k_mul(k, um_klaunch_group_number(k), um_k_u32(k, DIRECT_GROUP));
     number = um_k_add(k, number, um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0));
@@ -420,13 +425,13 @@ static void make_direct(um_product *s)
     um_val row = um_k_mul(k, um_k_rem(k, rest, tiles_down), size);
     p->begin(p->ctx, k, um_k_div(k, rest, tiles_down));
     direct_sum(s, row, column, totals);
-    um_mem made = um_k_private(k, "made", p->compute, DIRECT * DIRECT);
-    for (uint32_t i = 0; i < 2 * DIRECT; i++) {
+    um_mem made = um_k_private(k, "made", p->compute, s->direct * s->direct);
+    for (uint32_t i = 0; i < fours * s->direct; i++) {
         um_val sums = um_ksum_get(k, totals[i]);
         for (uint32_t j = 0; j < LANES; j++)
             um_k_store(k, made, um_k_u32(k, i * LANES + j), um_k_extract(k, sums, j));
     }
-    um_val e = um_k_for(k, s->zero, um_k_u32(k, DIRECT * DIRECT), s->one);
+    um_val e = um_k_for(k, s->zero, um_k_u32(k, s->direct * s->direct), s->one);
     row = um_k_add(k, row, um_k_div(k, e, size));
     column = um_k_add(k, column, um_k_rem(k, e, size));
     um_product_finish(s, row, column, um_k_load(k, made, e), 0, 0);
@@ -531,7 +536,7 @@ static const uint8_t forms[FORMS] = {0, FORM_TALL, FORM_DIRECT, FORM_WHOLE, FORM
  * product, but of f64 registers do not suffice. */
 static int32_t rule_of(const um_product *s, const um_kunit *unit)
 {
-    if (unit && unit->is_processor && is_tiled(s->p) && !s->tile) return FORM_DIRECT;
+    if (unit && unit->own_tile > 0 && is_tiled(s->p) && !s->tile) return FORM_DIRECT;
     return s->p->compute != UM_F64 && s->p->rows > 2 * TILE ? FORM_TALL : 0;
 }
 
@@ -545,7 +550,8 @@ static void take_form(um_product *s, um_kplan *plan)
         if (++count == plan->form) form = forms[i];
     }
     s->block = form & FORM_TALL ? 2 * LANES : LANES;
-    s->direct = form & FORM_DIRECT;
+    uint32_t own = plan->unit && plan->unit->own_tile ? plan->unit->own_tile : DIRECT;
+    s->direct = form & FORM_DIRECT ? own : 0;
     if (s->direct) s->group = DIRECT_GROUP;
     s->splits = form & (FORM_WHOLE | FORM_DIRECT) ? 1 : split_count(s, s->block);
     if (is_tiled(p) && !s->tile) plan->form_count = count; /* of a matrix unit there is one form */

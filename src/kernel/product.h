@@ -12,7 +12,7 @@ typedef struct um_product {
     int64_t splits;
     uint32_t block,
         group;        /* rows that an invocation makes of a tile; invocations of a work-group */
-    bool direct;      /* an invocation makes a tile by itself */
+    uint32_t direct;  /* rows and columns of the tile that an invocation makes by itself, or 0 */
     um_dtype factor;  /* of the parts in shared memory */
     um_mem shared[2]; /* of a and b */
     um_mem fetched[2][128]; /* what comes there next */

@@ -43,7 +43,7 @@ extern const um_backend um_backend_opencl;
  * (PoCL compiles them once more to give them to us, and has a cache of its own). */
 static um_status open_kernels(um_backend_device *device, int32_t ordinal, bool is_cpu)
 {
-    static const um_kunit processor = {.is_processor = true};
+    static const um_kunit processor = {.own_tile = 8};
     char driver[64], version[128], all[300];
     um_cl_text(device->id, UM_CL_DEVICE_DRIVER, driver, sizeof driver);
     um_cl_text(device->id, UM_CL_DEVICE_VERSION, version, sizeof version);

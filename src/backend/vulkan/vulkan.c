@@ -58,11 +58,22 @@ static um_status vulkan_describe(int32_t ordinal, um_device_info *out)
 
 extern const um_backend um_backend_vulkan;
 
+/* Whether UMBEL_VULKAN has the word. */
+static bool is_asked(const char *word)
+{
+    const char *text = um_env_get(UM_ENV_VULKAN);
+    return text && strstr(text, word);
+}
+
 /* A driver that computes on the CPU is for trying things out: there forms are timed only if
  * UMBEL_TUNE says so. */
 static um_status open_kernels(um_backend_device *device, int32_t ordinal)
 {
+    /* What lavapipe loads, it loads lane by lane: a larger tile loads less. */
+    static const um_kunit processor = {.own_tile = 12};
     const vk_properties *p = &device->physical->properties;
+    bool is_cpu = p->kind == VK_DEVICE_CPU;
+    const um_kunit *unit = is_cpu && !is_asked("gpu") ? &processor : &device->physical->unit;
     char driver[64];
     int used = snprintf(driver, sizeof driver, "%x-%x-", p->api_version, p->driver_version);
     for (int i = 0; i < 16; i++) used += snprintf(driver + used, 3, "%02x", p->uuid[i]);
@@ -71,18 +82,11 @@ static um_status open_kernels(um_backend_device *device, int32_t ordinal)
                                                           .ordinal = ordinal,
                                                           .driver = driver,
                                                           .disk = "pipelines",
-                                                          .tune = p->kind != VK_DEVICE_CPU,
-                                                          .unit = &device->physical->unit,
+                                                          .tune = !is_cpu,
+                                                          .unit = unit,
                                                           .compile = um_vk_program_compile,
                                                           .destroy = um_vk_unref,
                                                           .enqueue = um_vk_enqueue_form});
-}
-
-/* Whether UMBEL_VULKAN has the word. */
-static bool is_asked(const char *word)
-{
-    const char *text = um_env_get(UM_ENV_VULKAN);
-    return text && strstr(text, word);
 }
 
 /* An index of an element counts as signed, so no buffer has more than 2^31 bytes. By descriptors,
