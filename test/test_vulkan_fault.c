@@ -34,14 +34,14 @@ static void test_many_times(void)
     fail_at(0, false);
     CHECK_OK(um_open("vulkan:0", &device));
     for (int i = 0; i < 20; i++) CHECK_OK(run(device, result));
-    int64_t handles = vk_wrap.handles, blocks = um_mem_live_count(), made = vk_wrap.made;
+    int64_t handles = vk_wrap.handles, blocks = um_mem_live_count(), made = vk_wrap.made[0];
     for (int i = 0; i < 200; i++) CHECK_OK(run(device, result));
     CHECK_MSG(vk_wrap.handles <= handles, "%lld handles more",
               (long long)(vk_wrap.handles - handles));
     CHECK_MSG(um_mem_live_count() <= blocks, "%lld blocks more",
               (long long)(um_mem_live_count() - blocks));
     printf("     200 times with %lld handles; %lld were made meanwhile\n",
-           (long long)vk_wrap.handles, (long long)(vk_wrap.made - made));
+           (long long)vk_wrap.handles, (long long)(vk_wrap.made[0] - made));
     um_device_release(device);
 }
 

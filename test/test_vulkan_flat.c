@@ -3,10 +3,10 @@
 #include "test/driver_flat.h"
 #include "test/vk_wrap.h"
 
-static int64_t live(int32_t kind) { return kind == 0 ? vk_wrap.handles : 0; }
-static int64_t made(int32_t kind) { return kind == 0 ? vk_wrap.made - vk_wrap.made_of_kernels : 0; }
-static const char *const names[] = {"handles"};
+static int64_t live(int32_t kind) { return vk_wrap.live[kind]; }
+static int64_t made(int32_t kind) { return vk_wrap.made[kind]; }
+static const char *const names[] = {"handles", "kernels' handles"};
 
-static const driver_row driver = {"vulkan:0", "vulkan,cpu", 1, names, live, made, true};
+static const driver_row driver = {"vulkan:0", "vulkan,cpu", 2, names, live, made, 1};
 
 int main(int argc, char **argv) { return run_flat(argc, argv); }

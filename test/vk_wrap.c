@@ -30,10 +30,10 @@ static bool fails(const char *name)
 
 static void note_handles(const char *name, int64_t more)
 {
+    int of_kernel = strstr(name, "Pipeline") || strstr(name, "ShaderModule");
     vk_wrap.handles += more;
-    if (more <= 0) return;
-    vk_wrap.made += more;
-    if (strstr(name, "Pipeline") || strstr(name, "ShaderModule")) vk_wrap.made_of_kernels += more;
+    vk_wrap.live[of_kernel] += more;
+    vk_wrap.made[of_kernel] += more > 0 ? more : 0;
 }
 
 #define WRAP_int32_t(calls, name, parameters, arguments, more)                                     \

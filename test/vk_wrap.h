@@ -9,14 +9,13 @@
 #include <stdint.h>
 
 typedef struct vk_wrap_state {
-    _Atomic int64_t calls;           /* of functions that may fail */
-    _Atomic int64_t handles;         /* alive */
-    _Atomic int64_t made;            /* handles ever */
-    _Atomic int64_t made_of_kernels; /* of these, for compiling: plans that go take kernels along */
-    _Atomic int64_t fail_at;         /* the call that fails, counted from 1; 0: none does */
-    _Atomic int32_t code;            /* with that result */
-    _Atomic bool for_good;           /* ... and all after it, as of a device that is lost */
-    const char *_Atomic failed;      /* the first call that did */
+    _Atomic int64_t calls;            /* of functions that may fail */
+    _Atomic int64_t handles;          /* alive */
+    _Atomic int64_t live[2], made[2]; /* of them, and ever: of kernels the second */
+    _Atomic int64_t fail_at;          /* the call that fails, counted from 1; 0: none does */
+    _Atomic int32_t code;             /* with that result */
+    _Atomic bool for_good;            /* ... and all after it, as of a device that is lost */
+    const char *_Atomic failed;       /* the first call that did */
     /* The devices say that they have cooperative matrices, of the shapes in vk_wrap.c, and that of
      * each heap 3 of 5 MiB are in use. */
     _Atomic bool pretends, matrices_asked; /* when the device was made: for no more than is used */
