@@ -217,9 +217,8 @@ void um_vk_become(um_backend_stream *stream, const um_error *error)
 
 void um_vk_discard(um_backend_stream *stream)
 {
-    um_vk_batch *batch = stream->open;
+    if (stream->open) give_batch(stream->device, stream->open);
     stream->open = NULL;
-    if (batch) give_batch(stream->device, batch);
 }
 
 static int32_t submit(um_backend_stream *stream, const um_vk_batch *batch)

@@ -116,14 +116,13 @@ static void read_properties(um_vk_physical *p)
 /* Matrix tiles of a subgroup, of types that products have. */
 static void read_tiles(um_vk_physical *p)
 {
-    enum { COUNT = 64 };
     static const um_dtype of[] = {UM_F16, UM_F32, UM_F64, UM_I8, UM_I16, UM_I32};
     const uint32_t *model = p->more[VK_WITH_MEMORY_MODEL].has;
-    vk_matrix all[COUNT];
-    uint32_t count = COUNT;
+    vk_matrix all[64];
+    uint32_t count = UM_COUNT_OF(all);
     p->unit = (um_kunit){.tiles = p->tile, .subgroup = p->subgroup_size};
     if (!p->more[VK_WITH_MATRICES].has[0] || !model[0] || !model[1] || !p->subgroup_size) return;
-    for (uint32_t i = 0; i < COUNT; i++) all[i] = (vk_matrix){.type = VK_IS_MATRIX};
+    for (uint32_t i = 0; i < count; i++) all[i] = (vk_matrix){.type = VK_IS_MATRIX};
     if (um_vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(p->handle, &count, all) < 0) return;
     for (uint32_t i = 0; i < count && p->unit.tile_count < UM_MATRIX_TILES_MAX; i++) {
         const vk_matrix *m = &all[i];
@@ -142,10 +141,8 @@ static bool find_family(um_vk_physical *p)
     uint32_t count = FAMILIES_MAX, best = 0;
     um_vk.vkGetPhysicalDeviceQueueFamilyProperties(p->handle, &count, family);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t good = !(family[i].flags & VK_QUEUE_COMPUTE) ? 0
-                        : family[i].flags & VK_QUEUE_GRAPHICS ? 1
-                                                              : 2;
-        if (good <= best) continue;
+        uint32_t good = family[i].flags & VK_QUEUE_GRAPHICS ? 1 : 2;
+        if (!(family[i].flags & VK_QUEUE_COMPUTE) || good <= best) continue;
         best = good;
         p->family = i;
         p->queue_count = family[i].count;
@@ -218,10 +215,9 @@ static vk_handle load(void)
 
 static void look(void)
 {
-    vk_handle handle[DEVICES_MAX], instance = NULL;
-    uint32_t count = DEVICES_MAX;
     um_error saved = *um_last_error();
-    instance = load();
+    vk_handle handle[DEVICES_MAX], instance = load();
+    uint32_t count = DEVICES_MAX;
     if (!instance || um_vk.vkEnumeratePhysicalDevices(instance, &count, handle) < 0) count = 0;
     if (instance) fails("no Vulkan driver has a device", "", 0);
     for (uint32_t i = 0; i < count; i++) {

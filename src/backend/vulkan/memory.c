@@ -1,6 +1,7 @@
 /* backend/vulkan/memory.c: memory comes from the device in blocks, each under one buffer, and is
  * given out in pieces of them. Large pieces are blocks of their own. */
 #include "backend/vulkan/vulkan.h"
+#include "device/pieces.h"
 
 #define BLOCK_BYTES ((uint64_t)64 << 20)
 #define LARGE_BYTES (BLOCK_BYTES / 4) /* a piece of a block is smaller */

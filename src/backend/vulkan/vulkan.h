@@ -15,7 +15,6 @@
 #include "backend/vulkan/vk.h"
 #include "device/kdriver.h"
 #include "device/memmap.h"
-#include "device/pieces.h"
 
 #include <stdatomic.h>
 #include <umbel/backend.h>
