@@ -4,7 +4,7 @@
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-nvrtc_options='--fmad=false --ptxas-options=-v --diag-suppress=177,186'
+nvrtc_options='--fmad=false --ptxas-options=-v --diag-suppress=177,186,550'
 
 # As hipRTC does it: with AMD's header and its own libraries of device code, which don't know our
 # processors' numbers and needn't: they ask for it where older ones differ.
