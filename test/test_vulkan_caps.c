@@ -19,6 +19,14 @@ static bool has_tile(const um_caps *caps, um_matrix_tile wanted)
 
 static um_device *device;
 
+static void test_little_shared_memory(void)
+{
+    um_caps caps = {.struct_size = sizeof caps};
+    CHECK_OK(um_device_caps(device, &caps));
+    CHECK(caps.group_shared_bytes == vk_wrap.shared_bytes);
+    CHECK(caps.matrix_tile_count == 0 && !(caps.features & UM_FEATURE_TENSOR_CORES));
+}
+
 static void test_matrices_and_budget(void)
 {
     um_caps caps = {.struct_size = sizeof caps};
@@ -31,15 +39,22 @@ static void test_matrices_and_budget(void)
               (unsigned long long)caps.memory_free_bytes);
 }
 
-int main(void)
+/* Argument: a device with too little shared memory for kernels that use a matrix unit. */
+int main(int argc, char **argv)
 {
+    (void)argv;
     setenv("UMBEL_BACKENDS", "vulkan", 1);
+    setenv("UMBEL_VULKAN", "gpu", 1);
     vk_wrap.pretends = true;
+    vk_wrap.shared_bytes = argc > 1 ? 32768 : 65536;
     if (um_open("vulkan:0", &device) != UM_OK) {
         printf("skipped: %s\n", um_last_error()->message);
         return 77;
     }
-    TEST(test_matrices_and_budget);
+    if (argc > 1)
+        TEST(test_little_shared_memory);
+    else
+        TEST(test_matrices_and_budget);
     um_device_release(device);
     return TEST_RESULT();
 }

@@ -45,6 +45,53 @@ static void test_many_times(void)
     um_device_release(device);
 }
 
+static um_op sort_of(int64_t n, const um_ptr *ptr)
+{
+    um_op op = {.id = UM_OP_SORT, .in_count = 1, .out_count = 2};
+    CHECK_OK(um_view_make(ptr[0], UM_F32, 1, &n, &op.in[0]));
+    CHECK_OK(um_view_make(ptr[1], UM_F32, 1, &n, &op.out[0]));
+    CHECK_OK(um_view_make(ptr[2], UM_I64, 1, &n, &op.out[1]));
+    return op;
+}
+
+/* A stream whose scratch memory has grown gives up what it had not sent off, because another one
+ * failed: what it did send off still uses the old scratch, more than 16 MiB, a block of its own. */
+static void test_scratch_of_a_failed_stream(void)
+{
+    enum { FEWER = 1500000, MORE = 1700000 };
+    const int64_t one = 1;
+    const int32_t far = MORE;
+    um_device *device;
+    um_stream *sorting, *failing;
+    um_ptr ptr[3];
+    um_event sent, failure;
+    CHECK_OK(um_open("vulkan:0", &device));
+    CHECK_OK(um_stream_create(device, &sorting));
+    CHECK_OK(um_stream_create(device, &failing));
+    for (int i = 0; i < 3; i++) CHECK_OK(um_alloc(device, MORE * sizeof(int64_t), &ptr[i]));
+    CHECK_OK(um_fill(sorting, ptr[0], MORE * sizeof(float), "\0\0\0\0", 4));
+    CHECK_OK(um_write(failing, ptr[1], &far, sizeof far));
+    um_op gather = {.id = UM_OP_GATHER, .in_count = 2, .out_count = 1};
+    CHECK_OK(um_view_make(ptr[0], UM_F32, 1, &one, &gather.in[0]));
+    CHECK_OK(um_view_make(ptr[1], UM_I32, 1, &one, &gather.in[1]));
+    CHECK_OK(um_view_make(ptr[2], UM_F32, 1, &one, &gather.out[0]));
+    CHECK_OK(um_enqueue(failing, &gather));
+    CHECK_OK(um_record(failing, &failure));
+    CHECK_FAILS(um_synchronize(failing), UM_OUT_OF_RANGE, "");
+    um_op fewer = sort_of(FEWER, ptr), more = sort_of(MORE, ptr);
+    CHECK_OK(um_enqueue(sorting, &fewer));
+    CHECK_OK(um_record(sorting, &sent));
+    um_status status = um_query(sent); /* sends it off */
+    CHECK(status == UM_NOT_READY);
+    CHECK_OK(um_enqueue(sorting, &more));
+    CHECK_OK(um_wait(sorting, failure));
+    CHECK_FAILS(um_synchronize(sorting), UM_OUT_OF_RANGE, "");
+    for (int i = 0; i < 3; i++) CHECK_OK(um_free(device, ptr[i]));
+    um_stream_release(sorting);
+    um_stream_release(failing);
+    um_device_release(device);
+}
+
 int main(void)
 {
     if (!open_driver("vulkan,cpu")) return 77;
@@ -52,5 +99,6 @@ int main(void)
     TEST(test_lost_at_every_call);
     TEST(test_calls_without_a_disk);
     TEST(test_many_times);
+    TEST(test_scratch_of_a_failed_stream);
     return TEST_RESULT();
 }

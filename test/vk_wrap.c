@@ -120,6 +120,12 @@ static void pretend_features(vk_handle physical, vk_features *out)
     if (matrix) matrix->has[0] = matrix->has[1] = 1;
 }
 
+static void pretend_properties(vk_handle physical, vk_properties *out)
+{
+    wrap_vkGetPhysicalDeviceProperties2(physical, out);
+    out->limits.shared_bytes = vk_wrap.shared_bytes;
+}
+
 static void pretend_memory(vk_handle physical, vk_memory_properties *out)
 {
     wrap_vkGetPhysicalDeviceMemoryProperties2(physical, out);
@@ -164,6 +170,7 @@ static const struct {
 } pretended[] = {
     {"vkEnumerateDeviceExtensionProperties", (um_os_fn)pretend_extensions},
     {"vkGetPhysicalDeviceFeatures2", (um_os_fn)pretend_features},
+    {"vkGetPhysicalDeviceProperties2", (um_os_fn)pretend_properties},
     {"vkGetPhysicalDeviceMemoryProperties2", (um_os_fn)pretend_memory},
     {"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", (um_os_fn)pretend_matrices},
     {"vkCreateDevice", (um_os_fn)pretend_device},

@@ -19,6 +19,7 @@ typedef struct vk_wrap_state {
     /* The devices say that they have cooperative matrices, of the shapes in vk_wrap.c, and that of
      * each heap 3 of 5 MiB are in use. */
     _Atomic bool pretends, matrices_asked; /* when the device was made: for no more than is used */
+    uint32_t shared_bytes;                 /* that it says it has, then */
 } vk_wrap_state;
 
 extern vk_wrap_state vk_wrap;

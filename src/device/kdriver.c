@@ -7,6 +7,7 @@ um_status um_kdriver_open(um_kdriver *k, const um_kdriver_desc *desc)
 {
     k->info = (um_device_info){.struct_size = sizeof k->info};
     UM_TRY(desc->backend->describe(desc->ordinal, &k->info));
+    k->unit = desc->unit;
     k->timed = (um_tune_device){desc->backend, desc->device, desc->enqueue};
     if (desc->disk)
         UM_TRY(um_disk_create(&(um_disk_desc){.what = desc->disk,
@@ -51,8 +52,11 @@ void um_kdriver_caps(const um_kdriver *k, um_caps *out)
     out->binding_max_bytes = k->limits.binding_max_bytes;
     out->bindings_max = UM_K_MAX_BUFFERS;
     if (k->limits.buffer_count_max) out->bindings_max = k->limits.buffer_count_max;
+    out->matrix_tile_count = k->unit ? k->unit->tile_count : 0;
+    for (int32_t i = 0; i < out->matrix_tile_count; i++) out->matrix_tiles[i] = k->unit->tiles[i];
     for (int32_t d = 0; d < 3; d++)
-        out->group_count_max[d] = (int32_t)k->limits.group_count_max[UM_MIN(d, 1)];
+        out->group_count_max[d] =
+            (int32_t)UM_MIN(k->limits.group_count_max[UM_MIN(d, 1)], (uint32_t)INT32_MAX);
 }
 
 static bool is_wide(const um_op *op)

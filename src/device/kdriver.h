@@ -26,7 +26,8 @@ typedef struct um_kdriver {
     uint32_t types;   /* that its kernels have, but those of 32 bits: bit 1u << um_dtype */
     bool lacks_fma64; /* that rounds once */
     /* Good once it is: */
-    um_device_info info; /* as the backend describes it */
+    um_device_info info;  /* as the backend describes it */
+    const um_kunit *unit; /* the desc's */
     um_kcache *kernels;
     um_disk *disk; /* NULL: nothing is kept */
     um_tune *tune;

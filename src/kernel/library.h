@@ -51,6 +51,9 @@ typedef struct um_klaunch {
 
 enum { UM_KPLAN_LAUNCHES = 32, UM_KFAULT_BYTES = 16 };
 
+/* Of shared memory, that a kernel for a matrix unit may take. */
+enum { UM_KUNIT_SHARED_BYTES = 49152 };
+
 /* The matrix unit of the device that a plan is made for, or that it is a processor, whose shared
  * memory is memory like any other. */
 typedef struct um_kunit {

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { SHORT = 64, LONG = 4096, DEPTH_MAX = 1 << 18, FRAGS = 32, SHARED_MAX = 49152 };
+enum { SHORT = 64, LONG = 4096, DEPTH_MAX = 1 << 18, FRAGS = 32 };
 
 /* Subgroups of a work-group. */
 typedef struct grid {
@@ -71,8 +71,8 @@ void um_kfrag_begin(um_product *s, const um_kunit *unit)
             continue;
         with.tile = t;
         with.async = unit->async_copy && p->at && p->a_whole && p->b_whole;
-        if (shared_bytes(&with) > SHARED_MAX) with.async = false;
-        if (shared_bytes(&with) > SHARED_MAX) continue;
+        if (shared_bytes(&with) > UM_KUNIT_SHARED_BYTES) with.async = false;
+        if (shared_bytes(&with) > UM_KUNIT_SHARED_BYTES) continue;
         *s = with;
         return;
     }

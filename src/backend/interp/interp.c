@@ -208,8 +208,6 @@ static um_status interp_caps(um_backend_device *device, um_caps *out)
     out->binding_max_bytes = UM_MIN(out->binding_max_bytes, out->memory_total_bytes);
     for (int32_t d = 0; d < 3; d++) out->group_size_max[d] = 1024;
     out->group_invocations_max = 1024;
-    out->matrix_tile_count = device->unit.tile_count;
-    memcpy(out->matrix_tiles, device->tile, sizeof device->tile);
     if (device->unit.tile_count) out->features |= UM_FEATURE_TENSOR_CORES | UM_FEATURE_ASYNC_COPY;
     out->group_shared_bytes = 65536;
     return UM_OK;

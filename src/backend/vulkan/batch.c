@@ -27,10 +27,8 @@ um_vk_held um_vk_ref(um_vk_shared *shared)
 
 static void let_go(um_backend_device *device, const um_vk_held *held)
 {
-    if (held->shared)
-        um_vk_unref(device, held->shared);
-    else
-        um_vk_free(device, held->memory);
+    um_vk_unref(device, held->shared);
+    if (held->memory) um_vk_free(device, held->memory);
 }
 
 um_status um_vk_keep(um_backend_stream *stream, um_vk_held held)
@@ -157,13 +155,12 @@ um_status um_vk_begin(um_backend_stream *stream)
 {
     const um_vk_batch *batch = stream->open;
     if (stream->error.code != UM_OK) return um_fail_again(&stream->error);
-    bool full =
-        batch && (batch->command_count == UM_VK_COMMANDS || batch->staged_bytes >= STAGED_MAX);
-    if (batch && !full && batch->command_count && batch->command_count % COMMANDS_EAGER == 0) {
-        um_vk_settle(stream);
-        full = stream->first == NULL;
-    }
-    if (full) UM_TRY(um_vk_flush(stream));
+    int32_t count = batch ? batch->command_count : 0;
+    bool eager = count > 0 && count % COMMANDS_EAGER == 0;
+    if (eager) um_vk_settle(stream);
+    if (count == UM_VK_COMMANDS || (eager && !stream->first) ||
+        (batch && batch->staged_bytes >= STAGED_MAX))
+        UM_TRY(um_vk_flush(stream));
     if (!stream->open) UM_TRY(open_batch(stream));
     stream->open->command_count++;
     return UM_OK;
@@ -215,10 +212,17 @@ void um_vk_become(um_backend_stream *stream, const um_error *error)
     if (stream->error.code == UM_OK) stream->error = *error;
 }
 
+/* What it holds may be what earlier work still uses: it goes with that. */
 void um_vk_discard(um_backend_stream *stream)
 {
-    if (stream->open) give_batch(stream->device, stream->open);
+    um_vk_batch *batch = stream->open;
     stream->open = NULL;
+    if (batch && stream->first) {
+        batch->number = stream->newest->number;
+        stream->newest = stream->newest->next = batch;
+    } else if (batch) {
+        give_batch(stream->device, batch);
+    }
 }
 
 static int32_t submit(um_backend_stream *stream, const um_vk_batch *batch)

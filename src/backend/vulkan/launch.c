@@ -219,7 +219,6 @@ static um_status prepare_scratch(um_backend_stream *stream, const um_kplan *plan
         UM_TRY(um_vk_alloc(stream->device, rounded, &held.memory));
         UM_TRY(um_vk_keep(stream, held));
         stream->open->held[stream->open->held_count - 1].memory = stream->scratch;
-        if (!stream->scratch) stream->open->held_count--;
         stream->scratch = held.memory;
         stream->scratch_bytes = rounded;
     }

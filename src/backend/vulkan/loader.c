@@ -121,7 +121,10 @@ static void read_tiles(um_vk_physical *p)
     vk_matrix all[64];
     uint32_t count = UM_COUNT_OF(all);
     p->unit = (um_kunit){.tiles = p->tile, .subgroup = p->subgroup_size};
-    if (!p->more[VK_WITH_MATRICES].has[0] || !model[0] || !model[1] || !p->subgroup_size) return;
+    if (!p->more[VK_WITH_MATRICES].has[0] || !model[0] || !model[1] || !p->subgroup_size ||
+        p->properties.limits.shared_bytes < UM_KUNIT_SHARED_BYTES ||
+        !um_vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)
+        return;
     for (uint32_t i = 0; i < count; i++) all[i] = (vk_matrix){.type = VK_IS_MATRIX};
     if (um_vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(p->handle, &count, all) < 0) return;
     for (uint32_t i = 0; i < count && p->unit.tile_count < UM_MATRIX_TILES_MAX; i++) {
@@ -270,12 +273,11 @@ um_status um_vk_open(um_backend_device *device)
     for (int i = 0; i < VK_WITHS; i++)
         if (p.more[i].type && !(p.core >> i & 1))
             extension[info.extension_count++] = rows[i].extension;
-    int32_t code = um_vk.vkCreateDevice(p.handle, &info, NULL, &device->handle);
-    if (code != 0) {
-        device->handle = NULL;
-        return um_vk_fail("vkCreateDevice", code);
-    }
     um_os_fn fn;
+    vk_handle handle;
+    int32_t code = um_vk.vkCreateDevice(p.handle, &info, NULL, &handle);
+    if (code != 0) return um_vk_fail("vkCreateDevice", code);
+    device->handle = handle;
 #define UM_VK_DEVICE(result, name, parameters, arguments, more)                                    \
     fn = find_call(device->handle, #name);                                                         \
     memcpy(&device->vk.name, &fn, sizeof fn);
@@ -288,8 +290,8 @@ um_status um_vk_open(um_backend_device *device)
 
 um_status um_vk_fail(const char *call, int32_t code)
 {
-    um_status status = UM_DEVICE_ERROR;
-    if (code == VK_NO_HOST_MEMORY || code == VK_NO_DEVICE_MEMORY) status = UM_OUT_OF_MEMORY;
-    if (code == VK_LOST) status = UM_DEVICE_LOST;
+    um_status status = code == VK_LOST ? UM_DEVICE_LOST : UM_DEVICE_ERROR;
+    if (code == VK_NO_HOST_MEMORY || code == VK_NO_DEVICE_MEMORY || code == VK_TOO_MANY)
+        status = UM_OUT_OF_MEMORY;
     return um_backend_fail(status, "vulkan", NULL, code, "vulkan: %s failed: %d", call, (int)code);
 }

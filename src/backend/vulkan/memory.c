@@ -111,6 +111,22 @@ static um_vk_block *find(const um_backend_device *device, um_ptr ptr)
     return um_memmap_owner(&device->map, base);
 }
 
+/* Those that are unused, but for so many of the usual size to have at hand; -1: all. */
+static void drop_blocks(um_backend_device *device, bool is_host, int32_t spares)
+{
+    bool all = spares < 0;
+    for (um_vk_block *block, **at = &device->blocks[is_host]; (block = *at) != NULL;) {
+        bool unused = um_pieces_unused(&block->pieces);
+        if (all || (unused && (block->size_bytes != BLOCK_BYTES || spares == 0))) {
+            *at = block->next;
+            block_destroy(device, block);
+        } else {
+            spares -= unused;
+            at = &block->next;
+        }
+    }
+}
+
 static um_status take(um_backend_device *device, uint64_t size_bytes, bool is_host, um_ptr *out)
 {
     bool large = size_bytes >= LARGE_BYTES, taken = false;
@@ -121,8 +137,9 @@ static um_status take(um_backend_device *device, uint64_t size_bytes, bool is_ho
     if (!taken) {
         um_error before = *um_last_error();
         um_status status = block_create(device, large ? size_bytes : BLOCK_BYTES, is_host);
-        if (status == UM_OUT_OF_MEMORY && !large) { /* as much as there is */
+        if (status == UM_OUT_OF_MEMORY) { /* with what else there is */
             um_fail_again(&before);
+            for (int of_host = 0; of_host < 2; of_host++) drop_blocks(device, of_host, 0);
             status = block_create(device, size_bytes, is_host);
         }
         UM_TRY(status);
@@ -149,23 +166,12 @@ um_status um_vk_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *ou
     return um_vk_take(device, size_bytes, false, out);
 }
 
-/* A block that is unused goes, but for one to have at hand. */
 void um_vk_free(um_backend_device *device, um_ptr ptr)
 {
     um_mutex_lock(&device->mutex);
-    um_vk_block *block = find(device, ptr), **at = NULL;
-    bool spare = block->size_bytes != BLOCK_BYTES;
+    um_vk_block *block = find(device, ptr);
     um_pieces_give(&block->pieces, ptr - block->base);
-    for (um_vk_block **b = &device->blocks[block->is_host]; *b; b = &(*b)->next) {
-        if (*b == block)
-            at = b;
-        else
-            spare = spare || ((*b)->size_bytes == BLOCK_BYTES && um_pieces_unused(&(*b)->pieces));
-    }
-    if (at && spare && um_pieces_unused(&block->pieces)) {
-        *at = block->next;
-        block_destroy(device, block);
-    }
+    if (um_pieces_unused(&block->pieces)) drop_blocks(device, block->is_host, 1);
     um_mutex_unlock(&device->mutex);
 }
 
@@ -181,10 +187,5 @@ vk_range um_vk_find(um_backend_device *device, um_ptr ptr, uint64_t size_bytes, 
 
 void um_vk_memory_release(um_backend_device *device)
 {
-    for (int i = 0; i < 2; i++) {
-        for (um_vk_block *block; (block = device->blocks[i]) != NULL;) {
-            device->blocks[i] = block->next;
-            block_destroy(device, block);
-        }
-    }
+    for (int is_host = 0; is_host < 2; is_host++) drop_blocks(device, is_host, -1);
 }

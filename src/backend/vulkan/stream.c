@@ -2,7 +2,7 @@
  * the stream's semaphore becomes with it; so a ticket needs nothing of its own. */
 #include "backend/vulkan/vulkan.h"
 
-enum { PIECE_BYTES = 8 << 20, FILL_BYTES = 1 << 12 };
+enum { PIECE_BYTES = 8 << 20, AHEAD_BYTES = 16 * PIECE_BYTES, FILL_BYTES = 1 << 12 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -68,9 +68,8 @@ static um_status state(um_backend_stream *stream)
 static uint64_t newest_of(const um_backend_stream *stream, uint64_t ticket)
 {
     uint64_t number = 0;
-    for (const um_vk_batch *batch = stream->first; batch && batch->number <= ticket;
-         batch = batch->next)
-        number = batch->number;
+    for (const um_vk_batch *b = stream->first; b && b->number <= ticket; b = b->next)
+        number = b->number;
     return number;
 }
 
@@ -100,10 +99,9 @@ static um_status wait_for(um_backend_stream *stream, um_backend_stream *other, u
     batch->command_count = 0;
     for (const um_vk_batch *b = other->first; b && b->number <= value; b = b->next) {
         for (int64_t i = 0; i < b->held_count; i++) {
-            um_vk_fault *fault = b->held[i].fault;
-            if (!fault) continue;
-            um_vk_held held = um_vk_ref(&fault->shared);
-            held.fault = fault;
+            const um_vk_held held = b->held[i];
+            if (!held.fault) continue;
+            um_vk_ref(held.shared);
             UM_TRY(um_vk_keep(stream, held));
         }
     }
@@ -202,7 +200,8 @@ static um_status write_piece(um_backend_stream *stream, um_ptr dst, const void *
     return UM_OK;
 }
 
-/* At once, where the host sees the memory and no work of the stream is before it. */
+/* At once, where the host sees the memory and no work of the stream is before it. Else no more of
+ * the host's memory than AHEAD_BYTES is taken for what is on its way. */
 um_status um_vk_write(um_backend_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes)
 {
     void *host;
@@ -214,10 +213,14 @@ um_status um_vk_write(um_backend_stream *stream, um_ptr dst, const void *src, ui
         memcpy(host, src, (size_t)size_bytes);
         size_bytes = 0;
     }
-    for (uint64_t at = 0; at < size_bytes && status == UM_OK; at += PIECE_BYTES)
+    um_mutex_unlock(&stream->mutex);
+    for (uint64_t at = 0; at < size_bytes && status == UM_OK; at += PIECE_BYTES) {
+        if (at > 0 && at % AHEAD_BYTES == 0) UM_TRY(um_vk_synchronize(stream, UINT64_MAX));
+        um_mutex_lock(&stream->mutex);
         status = write_piece(stream, dst + at, (const char *)src + at,
                              UM_MIN(size_bytes - at, (uint64_t)PIECE_BYTES));
-    um_mutex_unlock(&stream->mutex);
+        um_mutex_unlock(&stream->mutex);
+    }
     return status;
 }
 

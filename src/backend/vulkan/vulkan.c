@@ -157,8 +157,6 @@ static um_status vulkan_caps(um_backend_device *device, um_caps *out)
     out->group_invocations_max = (int32_t)l->group_invocations;
     out->group_shared_bytes = l->shared_bytes;
     out->memory_free_bytes = free_bytes(p);
-    out->matrix_tile_count = p->unit.tile_count;
-    memcpy(out->matrix_tiles, p->tile, sizeof p->tile);
     return UM_OK;
 }
 
