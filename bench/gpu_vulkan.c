@@ -118,7 +118,7 @@ static void write_add(um_kernel *k, um_mem x, um_mem y, um_mem z, um_val n)
 
 static void make_pipeline(bool is_product)
 {
-    um_kernel *k, *lowered;
+    um_kernel *k, *lowered = NULL;
     um_text text = {0};
     um_kernel_desc desc = {.name = "by_hand", .group_size = {GROUP, 1, 1}};
     if (is_product) desc.group_size[0] = desc.group_size[1] = TILE;
