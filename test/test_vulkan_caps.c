@@ -39,6 +39,28 @@ static void test_matrices_and_budget(void)
               (unsigned long long)caps.memory_free_bytes);
 }
 
+/* Bytes go there and back by way of the host's memory. */
+static void test_memory_apart(void)
+{
+    enum { BYTES = 1000003 };
+    static uint8_t out[BYTES], back[BYTES];
+    um_caps caps = {.struct_size = sizeof caps};
+    um_ptr ptr;
+    CHECK_OK(um_device_caps(device, &caps));
+    CHECK(caps.memory_kind == UM_MEMORY_DEVICE && caps.buffer_max_bytes == VK_WRAP_BUFFER_MAX);
+    CHECK_FAILS(um_alloc(device, VK_WRAP_BUFFER_MAX + 1, &ptr), UM_OUT_OF_MEMORY, "at most");
+    for (int i = 0; i < BYTES; i++) out[i] = (uint8_t)(i * 7 + i / 256);
+    CHECK_OK(um_alloc(device, BYTES, &ptr));
+    CHECK(vk_wrap.allocated[0] >= BYTES && vk_wrap.allocated[1] == 0);
+    um_stream *stream;
+    CHECK_OK(um_stream_create(device, &stream));
+    CHECK_OK(um_write(stream, ptr, out, BYTES));
+    CHECK_OK(um_read(stream, back, ptr, BYTES));
+    CHECK(memcmp(back, out, BYTES) == 0 && vk_wrap.allocated[1] >= BYTES);
+    CHECK_OK(um_free(device, ptr));
+    um_stream_release(stream);
+}
+
 /* Argument: a device with too little shared memory for kernels that use a matrix unit. */
 int main(int argc, char **argv)
 {
@@ -55,6 +77,7 @@ int main(int argc, char **argv)
         TEST(test_little_shared_memory);
     else
         TEST(test_matrices_and_budget);
+    TEST(test_memory_apart);
     um_device_release(device);
     return TEST_RESULT();
 }

@@ -124,16 +124,38 @@ static void pretend_properties(vk_handle physical, vk_properties *out)
 {
     wrap_vkGetPhysicalDeviceProperties2(physical, out);
     out->limits.shared_bytes = vk_wrap.shared_bytes;
+    vk_maintenance_4 *buffers = (void *)find_struct(out->next, VK_IS_MAINTENANCE_4);
+    if (buffers) buffers->buffer_max = VK_WRAP_BUFFER_MAX;
 }
 
+/* The first type, which here both see, becomes one for the device and one for the host. */
 static void pretend_memory(vk_handle physical, vk_memory_properties *out)
 {
     wrap_vkGetPhysicalDeviceMemoryProperties2(physical, out);
+    out->type_count = 2;
+    out->memory[1] = out->memory[0];
+    out->memory[0].flags = VK_MEMORY_LOCAL;
+    out->memory[1].flags &= ~(uint32_t)VK_MEMORY_LOCAL;
     vk_memory_budget *budget = out->next;
     for (int i = 0; budget && i < 16; i++) {
         budget->budget_bytes[i] = 5 << 20;
         budget->used_bytes[i] = 3 << 20;
     }
+}
+
+static void pretend_requirements(vk_handle device, vk_object buffer, vk_requirements *out)
+{
+    wrap_vkGetBufferMemoryRequirements(device, buffer, out);
+    out->memory_bits = 3;
+}
+
+static int32_t pretend_allocate(vk_handle device, const vk_memory_info *info, const void *host,
+                                vk_object *out)
+{
+    vk_memory_info real = *info;
+    vk_wrap.allocated[real.memory] += real.size_bytes;
+    real.memory = 0;
+    return wrap_vkAllocateMemory(device, &real, host, out);
 }
 
 static int32_t pretend_matrices(vk_handle physical, uint32_t *count, vk_matrix *out)
@@ -174,6 +196,8 @@ static const struct {
     {"vkGetPhysicalDeviceMemoryProperties2", (um_os_fn)pretend_memory},
     {"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", (um_os_fn)pretend_matrices},
     {"vkCreateDevice", (um_os_fn)pretend_device},
+    {"vkGetBufferMemoryRequirements", (um_os_fn)pretend_requirements},
+    {"vkAllocateMemory", (um_os_fn)pretend_allocate},
 };
 
 static um_os_fn instead_of(const char *name, um_os_fn fn)

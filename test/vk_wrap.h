@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define VK_WRAP_BUFFER_MAX ((uint64_t)96 << 20)
+
 typedef struct vk_wrap_state {
     _Atomic int64_t calls;            /* of functions that may fail */
     _Atomic int64_t handles;          /* alive */
@@ -16,10 +18,12 @@ typedef struct vk_wrap_state {
     _Atomic int32_t code;             /* with that result */
     _Atomic bool for_good;            /* ... and all after it, as of a device that is lost */
     const char *_Atomic failed;       /* the first call that did */
-    /* The devices say that they have cooperative matrices, of the shapes in vk_wrap.c, and that of
-     * each heap 3 of 5 MiB are in use. */
+    /* The devices say that they have cooperative matrices, of the shapes in vk_wrap.c, that of each
+     * heap 3 of 5 MiB are in use, that buffers are not larger than VK_WRAP_BUFFER_MAX, and that the
+     * host does not see the device's memory. */
     _Atomic bool pretends, matrices_asked; /* when the device was made: for no more than is used */
     uint32_t shared_bytes;                 /* that it says it has, then */
+    _Atomic uint64_t allocated[2];         /* of the device's memory, the host's, then */
 } vk_wrap_state;
 
 extern vk_wrap_state vk_wrap;

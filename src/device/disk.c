@@ -100,6 +100,7 @@ bool um_disk_get(const um_disk *s, const void *key, size_t key_bytes, um_disk_en
         found = get_at(s, path, key, key_bytes, out);
     }
     um_fail_again(&before);
+    if (!found) *out = (um_disk_entry){0};
     return found;
 }
 

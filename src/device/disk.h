@@ -29,7 +29,8 @@ typedef struct um_disk_entry {
 /* Of any thread and process, like what follows. OUT_OF_MEMORY. */
 um_status um_disk_create(const um_disk_desc *desc, um_disk **out);
 void um_disk_release(um_disk *disk); /* NULL is legal */
-/* false: it is not there, or what is there is damaged or another's. The caller releases it. */
+/* false: it is not there, or what is there is damaged or another's; `out` is 0. The caller releases
+ * it. */
 bool um_disk_get(const um_disk *disk, const void *key, size_t key_bytes, um_disk_entry *out);
 void um_disk_entry_release(um_disk_entry *entry);
 /* What fails on the way is forgotten. */

@@ -134,7 +134,9 @@ void um_cl_stream_destroy(um_backend_stream *stream)
     for (int64_t i = stream->first; i < stream->count; i++) {
         /* else memory may go under the driver's hands */
         if (!finished) um_cl.clWaitForEvents(1, &stream->item[i].event);
+        um_mutex_lock(&stream->device->mutex);
         let_go(&stream->item[i]);
+        um_mutex_unlock(&stream->device->mutex);
     }
     if (stream->scratch) um_cl.clReleaseMemObject(stream->scratch);
     um_cl.clReleaseCommandQueue(stream->queue);

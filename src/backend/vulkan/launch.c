@@ -58,13 +58,10 @@ static int32_t create_pipeline(const um_backend_device *device, const vk_pipelin
                                const um_text *text, vk_object *out)
 {
     um_disk_entry entry;
-    vk_cache_info with = {.type = VK_IS_CACHE};
     vk_object cache = 0;
     bool there = um_disk_get(device->k.disk, text->data, (size_t)text->size, &entry);
-    if (there) {
-        with.data = entry.data;
-        with.size_bytes = (size_t)entry.size_bytes;
-    }
+    vk_cache_info with = {
+        .type = VK_IS_CACHE, .size_bytes = (size_t)entry.size_bytes, .data = entry.data};
     if (device->vk.vkCreatePipelineCache(device->handle, &with, NULL, &cache) != 0) cache = 0;
     if (there) um_disk_entry_release(&entry);
     int32_t code = device->vk.vkCreateComputePipelines(device->handle, cache, 1, info, NULL, out);
@@ -195,8 +192,7 @@ static um_status launch(um_backend_stream *stream, program *p, const um_klaunch 
 {
     const um_vk_calls *vk = &stream->device->vk;
     arguments a;
-    for (int i = 0; i < 3; i++)
-        if (l->group_count[i] == 0) return UM_OK;
+    if (l->group_count[0] == 0) return UM_OK;
     UM_TRY(um_vk_begin(stream));
     UM_TRY(um_vk_keep(stream, um_vk_ref(&p->shared)));
     gather(stream, p, l, &a);

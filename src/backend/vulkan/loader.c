@@ -95,14 +95,17 @@ static void read_properties(um_vk_physical *p)
     vk_subgroup_sizes sizes = {.type = VK_IS_SUBGROUP_SIZES};
     vk_subgroup_properties subgroup = {.type = VK_IS_SUBGROUP};
     vk_maintenance_3 sizes_max = {.type = VK_IS_MAINTENANCE_3, .next = &subgroup};
+    vk_maintenance_4 buffers = {.type = VK_IS_MAINTENANCE_4, .next = &floats, UINT64_MAX};
     if (p->more[VK_WITH_SUBGROUP_SIZES].has[0] && p->more[VK_WITH_SUBGROUP_SIZES].has[1])
         subgroup.next = &sizes;
     floats.next = &sizes_max;
-    p->properties.next = p->properties.api_version >= VK_API_1_2 ? (void *)&floats : &sizes_max;
+    p->properties.next = p->properties.api_version >= VK_API_1_3   ? (void *)&buffers
+                         : p->properties.api_version >= VK_API_1_2 ? (void *)&floats
+                                                                   : &sizes_max;
     um_vk.vkGetPhysicalDeviceProperties2(p->handle, &p->properties);
     p->properties.next = NULL;
     p->modes = modes_of(&floats);
-    p->allocation_max_bytes = sizes_max.allocation_max;
+    p->allocation_max_bytes = UM_MIN(sizes_max.allocation_max, buffers.buffer_max);
     bool all_types = !(p->types & ~UM_BIT(UM_F64)) || p->more[VK_WITH_SUBGROUP_TYPES].has[0];
     if (all_types && (subgroup.stages & VK_STAGE_COMPUTE) && (sizes.stages & VK_STAGE_COMPUTE) &&
         (subgroup.operations & VK_SUBGROUP_OPS) == VK_SUBGROUP_OPS &&

@@ -22,19 +22,13 @@ struct um_vk_block {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* The first type of memory that has what it must, and if one does, what is better to have; -1: none
- * has. */
-static int32_t choose_type(const um_backend_device *device, uint32_t bits, bool is_host)
+int32_t um_vk_memory_type(const um_vk_physical *p, uint32_t bits, uint32_t must, uint32_t better)
 {
-    enum { HOST = VK_MEMORY_VISIBLE | VK_MEMORY_COHERENT };
-    const vk_memory_properties *m = &device->physical->memory;
-    uint32_t must = is_host ? HOST : device->is_mapped ? HOST | VK_MEMORY_LOCAL : 0;
-    uint32_t better = must ? VK_MEMORY_CACHED : VK_MEMORY_LOCAL;
     int32_t best = -1;
-    for (int32_t i = (int32_t)m->type_count - 1; i >= 0; i--) {
-        uint32_t flags = m->memory[i].flags;
+    for (int32_t i = (int32_t)p->memory.type_count - 1; i >= 0; i--) {
+        uint32_t flags = p->memory.memory[i].flags;
         if (!(bits >> i & 1) || (flags & must) != must) continue;
-        if (best < 0 || (flags & better) || !(m->memory[best].flags & better)) best = i;
+        if (best < 0 || (flags & better) || !(p->memory.memory[best].flags & better)) best = i;
     }
     return best;
 }
@@ -59,7 +53,9 @@ static um_status fill_block(um_backend_device *device, um_vk_block *block)
     vk_requirements needs;
     UM_VK_TRY(device, vkCreateBuffer, device->handle, &info, NULL, &block->buffer);
     device->vk.vkGetBufferMemoryRequirements(device->handle, block->buffer, &needs);
-    int32_t type = choose_type(device, needs.memory_bits, block->is_host);
+    uint32_t must = block->is_host ? UM_VK_HOST : device->is_mapped ? UM_VK_SHARED : 0;
+    int32_t type = um_vk_memory_type(device->physical, needs.memory_bits, must,
+                                     must ? VK_MEMORY_CACHED : VK_MEMORY_LOCAL);
     vk_memory_flags flags = {.type = VK_IS_MEMORY_FLAGS, .flags = VK_MEMORY_HAS_ADDRESS};
     vk_memory_info memory = {.type = VK_IS_MEMORY,
                              .next = addressed ? &flags : NULL,

@@ -99,10 +99,9 @@ static um_status wait_for(um_backend_stream *stream, um_backend_stream *other, u
     batch->command_count = 0;
     for (const um_vk_batch *b = other->first; b && b->number <= value; b = b->next) {
         for (int64_t i = 0; i < b->held_count; i++) {
-            const um_vk_held held = b->held[i];
-            if (!held.fault) continue;
-            um_vk_ref(held.shared);
-            UM_TRY(um_vk_keep(stream, held));
+            if (!b->held[i].fault) continue;
+            um_vk_ref(b->held[i].shared);
+            UM_TRY(um_vk_keep(stream, b->held[i]));
         }
     }
     UM_TRY(um_vk_keep(stream, um_vk_ref(&other->timeline->shared)));
@@ -230,7 +229,6 @@ um_status um_vk_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t 
     um_ptr staged;
     void *host;
     um_vk_find(stream->device, src, size_bytes, &host);
-    UM_TRY(um_vk_state(stream));
     if (host) {
         UM_TRY(um_vk_synchronize(stream, UINT64_MAX));
         memcpy(dst, host, (size_t)size_bytes);

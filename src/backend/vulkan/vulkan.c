@@ -6,22 +6,22 @@
 
 enum { LIMIT_BYTES = INT32_MAX };
 
-/* Of one memory for the CPU and the device. */
+/* Of one memory for the CPU and the device; others show the CPU a window of theirs at most. */
 static bool is_shared(const um_vk_physical *p)
 {
     uint32_t kind = p->properties.kind;
-    return kind == VK_DEVICE_CPU || kind == VK_DEVICE_INTEGRATED || kind == VK_DEVICE_OTHER;
+    return kind != VK_DEVICE_DISCRETE && kind != VK_DEVICE_VIRTUAL &&
+           um_vk_memory_type(p, UINT32_MAX, UM_VK_SHARED, 0) >= 0;
 }
 
 /* Which of the device's own memory heaps is the largest. */
 static uint32_t heap_of(const vk_memory_properties *m)
 {
     uint32_t best = 0;
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < m->heap_count; i++) {
-        if (!(m->heap[i].flags & VK_HEAP_LOCAL) || m->heap[i].size_bytes <= most) continue;
-        most = m->heap[best = i].size_bytes;
-    }
+    for (uint32_t i = 0; i < m->heap_count; i++)
+        if (m->heap[i].flags & VK_HEAP_LOCAL && (!(m->heap[best].flags & VK_HEAP_LOCAL) ||
+                                                 m->heap[i].size_bytes > m->heap[best].size_bytes))
+            best = i;
     return best;
 }
 

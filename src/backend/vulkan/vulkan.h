@@ -50,6 +50,10 @@ um_status um_vk_fail(const char *call, int32_t code);
 typedef struct um_vk_block um_vk_block;
 
 enum { UM_VK_QUEUES = 8, UM_VK_COMMANDS = 128 }; /* of a batch at most */
+enum {
+    UM_VK_HOST = VK_MEMORY_VISIBLE | VK_MEMORY_COHERENT,
+    UM_VK_SHARED = UM_VK_HOST | VK_MEMORY_LOCAL
+};
 
 struct um_backend_device {
     const um_vk_physical *physical;
@@ -68,6 +72,9 @@ struct um_backend_device {
     struct um_vk_batch *idle; /* batches to be used again */
 };
 
+/* Of those in `bits` the first type of memory that has what it must, and if one does, what is
+ * better to have; -1: none has. */
+int32_t um_vk_memory_type(const um_vk_physical *p, uint32_t bits, uint32_t must, uint32_t better);
 /* Of the device's memory, or of the host's, which both see. um_vk_free is for either. */
 um_status um_vk_take(um_backend_device *device, uint64_t size_bytes, bool is_host, um_ptr *out);
 um_status um_vk_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out);
