@@ -11,10 +11,10 @@ EXPORT cl_wrap_state cl_wrap;
 
 static void *library;
 
-/* UM_OPENCL_LIBRARY is the real one's path, since its name is ours. */
+/* UM_LIBRARY is the real one's path, since its name is ours. */
 __attribute__((constructor)) static void load(void)
 {
-    library = dlopen(UM_OPENCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    library = dlopen(UM_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 }
 
 static bool fails(const char *name)

@@ -207,13 +207,13 @@ static um_os_fn instead_of(const char *name, um_os_fn fn)
     return fn;
 }
 
-/* UM_VULKAN_LIBRARY is the real one's path, since its name is ours. */
+/* UM_LIBRARY is the real one's path, since its name is ours. */
 EXPORT um_os_fn vkGetInstanceProcAddr(vk_handle instance, const char *name);
 um_os_fn vkGetInstanceProcAddr(vk_handle instance, const char *name)
 {
     static get_fn get;
     if (!get) {
-        void *library = dlopen(UM_VULKAN_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+        void *library = dlopen(UM_LIBRARY, RTLD_NOW | RTLD_LOCAL);
         void *symbol = library ? dlsym(library, "vkGetInstanceProcAddr") : NULL;
         memcpy(&get, &symbol, sizeof symbol);
     }
