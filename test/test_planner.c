@@ -146,6 +146,58 @@ static void more_buffers_than_a_device_takes_are_refused(void)
     CHECK(parts_of((um_klimits){.buffer_count_max = 8}, &map) == 1);
 }
 
+static um_status take_plan(void *ctx, const um_op *op, um_kplan *plan)
+{
+    const um_klimits *limits = ctx;
+    for (int32_t i = 0; i < plan->launch_count; i++)
+        CHECK_MSG(plan->launch[i].buffer_count <= limits->buffer_count_max, "%s",
+                  um_op_name(op->id));
+    return UM_OK;
+}
+
+static void what_is_supported_has_plans(um_kcache *cache, const um_sample *sample)
+{
+    um_op op = sample->op;
+    for (int32_t i = 0; i < op.in_count; i++)
+        if (!um_view_is_none(&op.in[i])) op.in[i].ptr = (um_ptr)(i + 8) << 50;
+    for (int32_t i = 0; i < op.out_count; i++) op.out[i].ptr = (um_ptr)(i + 1) << 50;
+    if (um_view_count(&op.out[0]) == 0 || um_op_check(&op) != UM_OK) return;
+    for (int32_t count = 3; count < 9; count++) {
+        um_klimits limits = {.buffer_count_max = count};
+        char why[256] = "";
+        bool supported = um_planner_supports(cache, &limits, &op, why, sizeof why);
+        um_status status = um_planner_run(cache, &limits, &op, 0, take_plan, &limits);
+        CHECK_MSG(status == (supported ? UM_OK : UM_UNSUPPORTED), "%s %s, %d buffers: %s",
+                  um_op_name(op.id), sample->label, (int)count, um_last_error()->message);
+    }
+}
+
+static void few_buffers_are_enough_or_refused_before(void)
+{
+    um_kcache *cache;
+    CHECK_OK(um_kcache_create(&(um_kcache_desc){0}, &cache));
+    for (um_op_id id = 1; id <= um_op_count(); id++) {
+        um_sample sample = {.op.id = id};
+        for (int32_t i = 0; um_op_get_row(id)->sample(i, UM_F32, &sample); i++) {
+            what_is_supported_has_plans(cache, &sample);
+            sample = (um_sample){.op.id = id};
+        }
+    }
+    um_kcache_release(cache);
+}
+
+static void what_writes_nothing_is_supported(void)
+{
+    um_device *device;
+    um_op product = op_of(UM_OP_MATMUL, 2, UM_F32, 2, (const int64_t[]){0, 0});
+    finish_op(&product);
+    setenv("UMBEL_INTERP_LIMITS", "buffers:2", 1);
+    CHECK_OK(um_open("interp", &device));
+    CHECK(um_supports(device, &product, NULL, 0));
+    um_device_release(device);
+    unsetenv("UMBEL_INTERP_LIMITS");
+}
+
 static void groups_are_folded(void)
 {
     um_op add = op_of(UM_OP_ADD, 2, UM_F32, 1, (const int64_t[]){256 * 40});
@@ -225,6 +277,8 @@ int main(void)
     TEST(numbers_of_invocations_fit);
     TEST(what_cannot_be_cut_says_so);
     TEST(more_buffers_than_a_device_takes_are_refused);
+    TEST(few_buffers_are_enough_or_refused_before);
+    TEST(what_writes_nothing_is_supported);
     TEST(groups_are_folded);
     TEST(parts_give_the_same_bits);
     return TEST_RESULT();

@@ -204,17 +204,17 @@ static bool groups_fit(const um_klimits *l, const um_op *op)
     return true;
 }
 
-/* With one of scratch memory. */
-static bool has_few_buffers(const um_klimits *l, const um_op *op)
+/* How many it takes, of scratch memory too, only its plan tells. */
+static bool any_buffers_fit(const um_klimits *l)
 {
-    return !l->buffer_count_max || op->in_count + op->out_count < l->buffer_count_max;
+    return !l->buffer_count_max || l->buffer_count_max >= UM_K_MAX_BUFFERS;
 }
 
 bool um_planner_supports(um_kcache *cache, const um_klimits *limits, const um_op *op, char *why,
                          size_t why_size)
 {
     walk w = {.cache = cache, .limits = *limits};
-    if (excess_of(&w, op) == 0 && groups_fit(limits, op) && has_few_buffers(limits, op) &&
+    if (excess_of(&w, op) == 0 && groups_fit(limits, op) && any_buffers_fit(limits) &&
         um_kplan_supports(op, why, why_size))
         return true;
     um_op apart = *op; /* views without a memory yet are not in place of each other */

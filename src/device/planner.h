@@ -29,7 +29,7 @@ typedef um_status (*um_kplan_fn)(void *ctx, const um_op *op, um_kplan *plan);
  */
 um_status um_planner_run(um_kcache *cache, const um_klimits *limits, const um_op *op, int32_t form,
                          um_kplan_fn fn, void *ctx);
-/* Whether there are kernels for it within the limits; why says why not. */
+/* Whether there are kernels for it, which writes something, within the limits; why says why not. */
 bool um_planner_supports(um_kcache *cache, const um_klimits *limits, const um_op *op, char *why,
                          size_t why_size);
 
