@@ -149,9 +149,21 @@ static void more_buffers_than_a_device_takes_are_refused(void)
 static um_status take_plan(void *ctx, const um_op *op, um_kplan *plan)
 {
     const um_klimits *limits = ctx;
-    for (int32_t i = 0; i < plan->launch_count; i++)
-        CHECK_MSG(plan->launch[i].buffer_count <= limits->buffer_count_max, "%s",
-                  um_op_name(op->id));
+    uint64_t bytes = 0;
+    for (int32_t i = 0; i < op->in_count + op->out_count; i++) {
+        int64_t low = 0, high = 0;
+        const um_view *view = i < op->in_count ? &op->in[i] : &op->out[i - op->in_count];
+        if (um_view_extent(view, &low, &high)) bytes += (uint64_t)(high - low);
+    }
+    CHECK_MSG(plan->scratch_bytes < UM_SCRATCH_TIMES * bytes + UM_SCRATCH_BYTES, "%s",
+              um_op_name(op->id));
+    for (int32_t i = 0; i < plan->launch_count; i++) {
+        const um_klaunch *launch = &plan->launch[i];
+        bool good = !limits->buffer_count_max || launch->buffer_count <= limits->buffer_count_max;
+        for (int32_t b = 0; b < launch->buffer_count && limits->binding_max_bytes; b++)
+            good = good && launch->buffer[b].size_bytes <= limits->binding_max_bytes;
+        CHECK_MSG(good, "%s", um_op_name(op->id));
+    }
     return UM_OK;
 }
 
@@ -162,9 +174,10 @@ static void what_is_supported_has_plans(um_kcache *cache, const um_sample *sampl
         if (!um_view_is_none(&op.in[i])) op.in[i].ptr = (um_ptr)(i + 8) << 50;
     for (int32_t i = 0; i < op.out_count; i++) op.out[i].ptr = (um_ptr)(i + 1) << 50;
     if (um_view_count(&op.out[0]) == 0 || um_op_check(&op) != UM_OK) return;
-    for (int32_t count = 3; count < 9; count++) {
+    for (int32_t count = 2; count < 9; count++) {
         um_klimits limits = {.buffer_count_max = count};
         char why[256] = "";
+        if (count == 2) limits = (um_klimits){.binding_max_bytes = 4096};
         bool supported = um_planner_supports(cache, &limits, &op, why, sizeof why);
         um_status status = um_planner_run(cache, &limits, &op, 0, take_plan, &limits);
         CHECK_MSG(status == (supported ? UM_OK : UM_UNSUPPORTED), "%s %s, %d buffers: %s",
@@ -172,7 +185,7 @@ static void what_is_supported_has_plans(um_kcache *cache, const um_sample *sampl
     }
 }
 
-static void few_buffers_are_enough_or_refused_before(void)
+static void small_limits_are_enough_or_refused_before(void)
 {
     um_kcache *cache;
     CHECK_OK(um_kcache_create(&(um_kcache_desc){0}, &cache));
@@ -277,7 +290,7 @@ int main(void)
     TEST(numbers_of_invocations_fit);
     TEST(what_cannot_be_cut_says_so);
     TEST(more_buffers_than_a_device_takes_are_refused);
-    TEST(few_buffers_are_enough_or_refused_before);
+    TEST(small_limits_are_enough_or_refused_before);
     TEST(what_writes_nothing_is_supported);
     TEST(groups_are_folded);
     TEST(parts_give_the_same_bits);

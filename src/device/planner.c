@@ -15,6 +15,7 @@ typedef struct walk {
     um_kplan_fn fn; /* NULL: only whether all parts have plans */
     void *ctx;
     um_kplan plan; /* of one part at a time */
+    double bytes;  /* of the views of the op last looked at */
     char why[TEXT];
 } walk;
 
@@ -40,10 +41,12 @@ static double excess_of(walk *w, const um_op *op)
 {
     double excess = 0,
            limit = w->limits.binding_max_bytes ? (double)w->limits.binding_max_bytes : 0x1p64;
+    w->bytes = 0;
     for (int32_t i = 0; i < op->out_count + op->in_count; i++) {
         const um_view *v = view_of(op, i);
         char text[80], why[TEXT / 2];
         double over = bytes_of(v) / limit;
+        w->bytes += bytes_of(v);
         if (over > 1)
             snprintf(w->why, sizeof w->why, "%s takes %.0f bytes, a binding %llu",
                      um_view_text(v, text, sizeof text), bytes_of(v),
@@ -204,17 +207,19 @@ static bool groups_fit(const um_klimits *l, const um_op *op)
     return true;
 }
 
-/* How many it takes, of scratch memory too, only its plan tells. */
-static bool any_buffers_fit(const um_klimits *l)
+/* Whether that of any plan for views of so many bytes fits, as do its buffers. */
+static bool scratch_fits(const um_klimits *l, double bytes)
 {
-    return !l->buffer_count_max || l->buffer_count_max >= UM_K_MAX_BUFFERS;
+    if (l->buffer_count_max && l->buffer_count_max < UM_K_MAX_BUFFERS) return false;
+    return !l->binding_max_bytes ||
+           bytes * UM_SCRATCH_TIMES + UM_SCRATCH_BYTES <= (double)l->binding_max_bytes;
 }
 
 bool um_planner_supports(um_kcache *cache, const um_klimits *limits, const um_op *op, char *why,
                          size_t why_size)
 {
     walk w = {.cache = cache, .limits = *limits};
-    if (excess_of(&w, op) == 0 && groups_fit(limits, op) && any_buffers_fit(limits) &&
+    if (excess_of(&w, op) == 0 && groups_fit(limits, op) && scratch_fits(limits, w.bytes) &&
         um_kplan_supports(op, why, why_size))
         return true;
     um_op apart = *op; /* views without a memory yet are not in place of each other */

@@ -7,6 +7,9 @@
 
 #include <umbel/device.h>
 
+/* A plan's scratch memory has fewer bytes than its views so many times and so many more. */
+enum { UM_SCRATCH_TIMES = 64, UM_SCRATCH_BYTES = 1 << 20 };
+
 /* 0: none. A view of 2^32 elements or more is beyond the kernels of any device. */
 typedef struct um_klimits {
     uint64_t binding_max_bytes;
