@@ -281,7 +281,7 @@ UM_API UM_MUST_CHECK um_status um_enqueue_batch(um_stream *stream, int64_t count
 
 /* Whether the device itself runs the op. Silent and cheap: the last error stays as it was; `why`
  * (may be NULL, why_size bytes) gets the reason for a refusal, else "". Pointers are not looked at.
- */
+ * An op that writes no element is nothing to run: true. */
 UM_API bool um_supports(um_device *device, const um_op *op, char *why, size_t why_size);
 
 #ifdef __cplusplus

@@ -146,7 +146,7 @@ bool um_supports(um_device *device, const um_op *op, char *why, size_t why_size)
     part_views(&parted);
     um_error saved = *um_last_error();
     bool legal = um_op_check(&parted) == UM_OK;
-    if (!legal) snprintf(why, why_size, "%s", um_last_error()->message);
+    snprintf(why, why_size, "%s", legal ? "" : um_last_error()->message);
     bool supported =
         legal && (writes_nothing(op) || um_driver_supports(device->driver, op, why, why_size));
     um_fail_again(&saved);
