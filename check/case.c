@@ -122,7 +122,8 @@ static um_status fill_input(bench *b, int32_t k, um_image *image)
         int64_t slot = x->slot[i];
         if (!filled[slot]) {
             um_num value = um_value_make(b->it->sample, k, b->it->round, &b->rng);
-            if (b->it->flushes) value = um_value_flushed(array->dtype, b->it->round, value);
+            if (b->it->flushes)
+                value = um_value_flushed(b->it->sample, array->dtype, b->it->round, value);
             um_image_set(image, slot, um_oracle_encode(array->dtype, value));
             filled[slot] = true;
         }

@@ -8,6 +8,11 @@
 
 static bool is_concerned(um_dtype dtype) { return dtype == UM_F32 || dtype == UM_BF16; }
 
+static um_op_family family_of(const um_sample *sample)
+{
+    return um_op_get_row(sample->op.id)->family;
+}
+
 /* 2^-126 / 2. */
 static um_status try_half(um_stream *stream, um_ptr room, float *result)
 {
@@ -42,13 +47,18 @@ bool um_device_flushes(um_device *device)
 }
 
 /* Where many numbers make one, what is lost times a large one may be seen: there are none of those.
- */
-um_num um_value_flushed(um_dtype dtype, um_round round, um_num value)
+ * Norms multiply by what came of a line, and then by a weight: so neither are there small ones, of
+ * which something would be lost before an infinite weight, nor those whose exponential is lost. */
+um_num um_value_flushed(const um_sample *sample, um_dtype dtype, um_round round, um_num value)
 {
     const double large = 0x1p60;
-    bool many = round == UM_ROUND_RARE && is_concerned(dtype) && isfinite(value.f);
-    if (many && fabs(value.f) > large) value.f = copysign(large, value.f);
-    if (is_concerned(dtype) && fabs(value.f) < (double)LEAST) value.f = copysign(0, value.f);
+    bool line = round == UM_ROUND_SPECIALS && family_of(sample) == UM_FAMILY_NORM;
+    double least = line ? 1 / large : (double)LEAST;
+    if (!is_concerned(dtype)) return value;
+    if ((line || round == UM_ROUND_RARE) && isfinite(value.f) && fabs(value.f) > large)
+        value.f = copysign(large, value.f);
+    if (line && value.f < -87 && value.f >= -104) value.f = -87;
+    if (fabs(value.f) < least) value.f = copysign(0, value.f);
     return value;
 }
 

@@ -69,7 +69,7 @@ um_num um_value_make(const um_sample *sample, int32_t input, um_round round, um_
 
 bool um_device_flushes(um_device *device);
 /* What such a device is given, and whether what it gave counts. */
-um_num um_value_flushed(um_dtype dtype, um_round round, um_num value);
+um_num um_value_flushed(const um_sample *sample, um_dtype dtype, um_round round, um_num value);
 bool um_expect_flushed(const um_expect *expect, um_dtype dtype, um_num got);
 
 /* ---- case.c: one case ------------------------------------------------------------------------ */
