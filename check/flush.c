@@ -5,6 +5,7 @@
 #include <math.h>
 
 #define LEAST 0x1p-126f /* normal number of f32, and of bf16 */
+#define LARGE 0x1p60
 
 static bool is_concerned(um_dtype dtype) { return dtype == UM_F32 || dtype == UM_BF16; }
 
@@ -51,20 +52,24 @@ bool um_device_flushes(um_device *device)
  * which something would be lost before an infinite weight, nor those whose exponential is lost. */
 um_num um_value_flushed(const um_sample *sample, um_dtype dtype, um_round round, um_num value)
 {
-    const double large = 0x1p60;
     bool line = round == UM_ROUND_SPECIALS && family_of(sample) == UM_FAMILY_NORM;
-    double least = line ? 1 / large : (double)LEAST;
+    double least = line ? 1 / LARGE : (double)LEAST;
     if (!is_concerned(dtype)) return value;
-    if ((line || round == UM_ROUND_RARE) && isfinite(value.f) && fabs(value.f) > large)
-        value.f = copysign(large, value.f);
+    if ((line || round == UM_ROUND_RARE) && isfinite(value.f) && fabs(value.f) > LARGE)
+        value.f = copysign(LARGE, value.f);
     if (line && value.f < -87 && value.f >= -104) value.f = -87;
     if (fabs(value.f) < least) value.f = copysign(0, value.f);
     return value;
 }
 
-bool um_expect_flushed(const um_expect *expect, um_dtype dtype, um_num got)
+/* An exponential of attention's that is lost is 0 times whatever it is multiplied by, and NaN when
+ * that is an infinity. */
+bool um_expect_flushed(const um_sample *sample, const um_expect *expect, um_dtype dtype, um_num got)
 {
     bool near = expect->judge == UM_JUDGE_NEAR || expect->judge == UM_JUDGE_LOOSE;
-    return near && is_concerned(dtype) && got.f == 0 &&
-           fabsl(expect->want) - (long double)expect->bound < (long double)LEAST;
+    bool product = family_of(sample) == UM_FAMILY_ATTENTION;
+    if (!near || !(product || is_concerned(dtype))) return false;
+    if (product && isinf(expect->want)) return isnan(got.f);
+    double least = (double)LEAST * (product ? LARGE : 1);
+    return got.f == 0 && fabsl(expect->want) - (long double)expect->bound < (long double)least;
 }

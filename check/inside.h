@@ -70,7 +70,8 @@ um_num um_value_make(const um_sample *sample, int32_t input, um_round round, um_
 bool um_device_flushes(um_device *device);
 /* What such a device is given, and whether what it gave counts. */
 um_num um_value_flushed(const um_sample *sample, um_dtype dtype, um_round round, um_num value);
-bool um_expect_flushed(const um_expect *expect, um_dtype dtype, um_num got);
+bool um_expect_flushed(const um_sample *sample, const um_expect *expect, um_dtype dtype,
+                       um_num got);
 
 /* ---- case.c: one case ------------------------------------------------------------------------ */
 
