@@ -62,14 +62,14 @@ um_num um_value_flushed(const um_sample *sample, um_dtype dtype, um_round round,
     return value;
 }
 
-/* An exponential of attention's that is lost is 0 times whatever it is multiplied by, and NaN when
- * that is an infinity. */
+/* A 0 in place of a subnormal number; of attention also what differs because an exponential was
+ * lost, whatever it would have been multiplied by: NaN where that is an infinity. */
 bool um_expect_flushed(const um_sample *sample, const um_expect *expect, um_dtype dtype, um_num got)
 {
     bool near = expect->judge == UM_JUDGE_NEAR || expect->judge == UM_JUDGE_LOOSE;
     bool product = family_of(sample) == UM_FAMILY_ATTENTION;
     if (!near || !(product || is_concerned(dtype))) return false;
     if (product && isinf(expect->want)) return isnan(got.f);
-    double least = (double)LEAST * (product ? LARGE : 1);
-    return got.f == 0 && fabsl(expect->want) - (long double)expect->bound < (long double)least;
+    long double least = (long double)LEAST * (product ? LARGE : 1);
+    return (product || got.f == 0) && fabsl(expect->want - got.f) - expect->bound < least;
 }
