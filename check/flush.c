@@ -54,6 +54,7 @@ um_num um_value_flushed(const um_sample *sample, um_dtype dtype, um_round round,
 {
     bool line = round == UM_ROUND_SPECIALS && family_of(sample) == UM_FAMILY_NORM;
     double least = line ? 1 / LARGE : (double)LEAST;
+    if (dtype == UM_F8E8M0 && value.f < (double)LEAST) value.f = (double)LEAST; /* it has no 0 */
     if (!is_concerned(dtype)) return value;
     if ((line || round == UM_ROUND_RARE) && isfinite(value.f) && fabs(value.f) > LARGE)
         value.f = copysign(LARGE, value.f);
