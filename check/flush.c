@@ -71,6 +71,6 @@ bool um_expect_flushed(const um_sample *sample, const um_expect *expect, um_dtyp
     bool product = family_of(sample) == UM_FAMILY_ATTENTION;
     if (!near || !(product || is_concerned(dtype))) return false;
     if (product && isinf(expect->want)) return isnan(got.f);
-    long double least = (long double)LEAST * (product ? LARGE : 1);
-    return (product || got.f == 0) && fabsl(expect->want - got.f) - expect->bound < least;
+    double least = (double)LEAST * (product ? LARGE : 1);
+    return (product || got.f == 0) && fabs((double)expect->want - got.f) - expect->bound < least;
 }
