@@ -140,6 +140,9 @@ um_status um_oracle_pool(const um_op *op, const um_array *in, const um_array *ou
 /* The contract's bound on a sum of n addends: 8 log2(n) eps times the sum of their magnitudes. */
 double um_oracle_sum_bound(um_dtype work, int64_t n, long double magnitude);
 
+/* Whether a part of it, rounded at each step, may be beyond what the dtype has. */
+bool um_oracle_sum_overflows(um_dtype work, int64_t n, long double magnitude);
+
 /* A plain sum with its magnitude, in more precision than any dtype. */
 typedef struct um_total {
     long double sum, carry, magnitude; /* magnitude: of the finite addends */

@@ -206,7 +206,8 @@ static um_expect blend(const query *at, int64_t i, long double sum, double mean_
     bound = fmin(bound, 2 * largest);
     if (n > 0) expect.want = um_total_get(&total);
     if (n > 0) expect.bound = bound + tiny;
-    if (largest * (double)n > um_oracle_max(at->work)) expect.judge = UM_JUDGE_LOOSE;
+    if (um_oracle_sum_overflows(at->work, n, (long double)largest * n))
+        expect.judge = UM_JUDGE_LOOSE;
     if (at->overflows) expect.judge = UM_JUDGE_ANY; /* a score of -inf drops its key */
     return expect;
 }

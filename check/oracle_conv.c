@@ -183,7 +183,8 @@ static um_expect expect_dot(const conv *v, const dot *d, const um_num *bias)
         expect.want += (long double)bias->f;
         if (d->count && isfinite(expect.want)) expect.bound += um_oracle_ulp(v->work, expect.want);
     }
-    if (magnitude > um_oracle_max(v->work) || d->padded) expect.judge = UM_JUDGE_LOOSE;
+    if (um_oracle_sum_overflows(v->work, d->count + 1, (long double)magnitude) || d->padded)
+        expect.judge = UM_JUDGE_LOOSE;
     return expect;
 }
 

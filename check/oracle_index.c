@@ -178,7 +178,7 @@ static um_expect expect_meeting(const meeting *m, int32_t mode, um_dtype dtype)
 {
     bool rounds = mode == UM_SCATTER_ADD || mode == UM_SCATTER_MUL;
     if (!um_oracle_is_float(dtype) || !rounds || m->count == 1) return expect_item(dtype, m->value);
-    double eps = um_oracle_eps(UM_F64), max = um_oracle_max(UM_F64);
+    double eps = um_oracle_eps(UM_F64);
     if (mode == UM_SCATTER_MUL)
         return um_expect_near((long double)m->product,
                               (double)m->count *
@@ -186,7 +186,7 @@ static um_expect expect_meeting(const meeting *m, int32_t mode, um_dtype dtype)
     if (m->has_sign) return um_expect_near(-0.0L, 0);
     um_expect expect = um_expect_near(um_total_get(&m->sum),
                                       um_oracle_sum_bound(UM_F64, m->count, m->sum.magnitude));
-    if (m->sum.magnitude > (long double)max) expect.judge = UM_JUDGE_LOOSE;
+    if (um_oracle_sum_overflows(UM_F64, m->count, m->sum.magnitude)) expect.judge = UM_JUDGE_LOOSE;
     return expect;
 }
 

@@ -30,8 +30,8 @@ static um_expect dot(const product *p, const um_num *a, const um_num *b)
     um_expect expect = um_expect_near(um_total_get(&total), 0);
     expect.bound = um_oracle_sum_bound(p->work, p->k, total.magnitude) + eps * magnitude +
                    (double)p->k * um_oracle_ulp(p->work, 0);
-    double scaled = magnitude * fmax(1, (double)fabsl(p->alpha));
-    if (scaled > um_oracle_max(p->work)) expect.judge = UM_JUDGE_LOOSE;
+    if (um_oracle_sum_overflows(p->work, p->k, total.magnitude * fmaxl(1, fabsl(p->alpha))))
+        expect.judge = UM_JUDGE_LOOSE;
     return expect;
 }
 

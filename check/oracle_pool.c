@@ -129,7 +129,7 @@ static um_expect expect_sum(const pool *p, const um_total *total, int64_t n, int
     um_expect e = um_expect_near(um_total_get(total) / by, 0);
     e.bound = (um_oracle_sum_bound(p->work, n, total->magnitude) + eps * magnitude) / (double)by +
               (double)(n + 1) * um_oracle_ulp(p->work, 0) + UM_ANY_ZERO;
-    if (magnitude > um_oracle_max(p->work)) e.judge = UM_JUDGE_LOOSE;
+    if (um_oracle_sum_overflows(p->work, n, total->magnitude)) e.judge = UM_JUDGE_LOOSE;
     return e;
 }
 

@@ -32,12 +32,18 @@ double um_oracle_sum_bound(um_dtype work, int64_t n, long double magnitude)
     return 8 * log2((double)n) * um_oracle_eps(work) * (double)magnitude;
 }
 
+bool um_oracle_sum_overflows(um_dtype work, int64_t n, long double magnitude)
+{
+    long double rounding = n < 2 ? 0 : (long double)n * (long double)um_oracle_eps(work);
+    return magnitude * (1 + rounding) > (long double)um_oracle_max(work);
+}
+
 /* A sum as an expectation. */
 static um_expect expect_sum(const um_total *total, um_dtype work, int64_t n)
 {
     um_expect expect = um_expect_near(um_total_get(total),
                                       um_oracle_sum_bound(work, n, total->magnitude) + UM_ANY_ZERO);
-    if (total->magnitude > (long double)um_oracle_max(work)) expect.judge = UM_JUDGE_LOOSE;
+    if (um_oracle_sum_overflows(work, n, total->magnitude)) expect.judge = UM_JUDGE_LOOSE;
     return expect;
 }
 
