@@ -427,6 +427,26 @@ static void whole_numbers(void)
     check_expanded(k, &(um_klacks){.whole = true}, in, sizeof in, 2 * sizeof in, "whole numbers");
 }
 
+/* What compilers of Vulkan drivers get wrong. */
+static void integers_in_other_words(void)
+{
+    static const um_dtype dtypes_of[] = {UM_I32, UM_U32, UM_I64, UM_U64};
+    static _Alignas(16) char in[4096 * 8];
+    for (size_t d = 0; d < UM_COUNT_OF(dtypes_of); d++)
+        for (um_kop op = UM_KOP_MIN; op <= UM_KOP_MAX; op += UM_KOP_MAX - UM_KOP_MIN) {
+            size_t size = fill(dtypes_of[d], in, 1024);
+            check_expanded(wide_kernel(dtypes_of[d], op), &(um_klacks){.integers = true}, in, size,
+                           size / 2, um_kop_rows[op].name);
+        }
+    size_t size = fill(UM_U32, in, 4096);
+    for (int32_t lanes = 1; lanes <= 4; lanes += 3) {
+        check_expanded(convert_kernel(UM_U32, UM_F32, 4096, lanes), &(um_klacks){.integers = true},
+                       in, size, size, "u32 as f32");
+        check_expanded(convert_kernel(UM_I32, UM_I64, 4096, lanes), &(um_klacks){.widening = true},
+                       in, size, 2 * size, "i32 as i64");
+    }
+}
+
 /* Every way in which values of the type go through a kernel. */
 static um_kernel *ways_kernel(um_dtype dtype)
 {
@@ -636,6 +656,7 @@ int main(void)
     TEST(conversions_that_saturate);
     TEST(products_of_bytes);
     TEST(whole_numbers);
+    TEST(integers_in_other_words);
     TEST(types_as_words);
     TEST(half_arithmetic_in_f32);
     TEST(functions_by_arithmetic);

@@ -309,6 +309,39 @@ static um_val expand_whole(um_rewrite *r, um_kinst inst)
     return um_k_select(k, um_k_eq(k, x, whole), x, whole); /* -0 is not below 0 */
 }
 
+/* i32 as i64 by u32: the sign is put in by arithmetic. */
+static um_val expand_widening(um_rewrite *r, um_kinst inst)
+{
+    um_kernel *k = r->to;
+    int32_t lanes = inst.type.lanes;
+    if (inst.op != UM_KOP_CONVERT || inst.type.dtype != UM_I64 ||
+        um_val_type(k, inst.arg[0]).dtype != UM_I32)
+        return um_kernel_append(k, &inst);
+    um_val sign = um_k_bits(k, UM_U32, lanes, 1u << 31);
+    um_val u = um_k_xor(k, um_k_bitcast(k, UM_U32, lanes, inst.arg[0]), sign);
+    return um_k_sub(k, um_k_convert(k, UM_I64, u), um_k_convert(k, UM_I64, sign));
+}
+
+/* The smaller and larger by comparing. u32 to f32 by i32, of large ones half of them: what is
+ * shifted out is still in the last bit, so it rounds once. */
+static um_val expand_integers(um_rewrite *r, um_kinst inst)
+{
+    um_kernel *k = r->to;
+    um_val a = inst.arg[0], b = inst.arg[1];
+    bool is_max = inst.op == UM_KOP_MAX, is_min = inst.op == UM_KOP_MIN;
+    if ((is_min || is_max) && um_dtype_is_int(inst.type.dtype))
+        return um_k_select(k, um_k_lt(k, a, b), is_max ? b : a, is_max ? a : b);
+    if (inst.op != UM_KOP_CONVERT || inst.type.dtype != UM_F32 || um_val_type(k, a).dtype != UM_U32)
+        return um_kernel_append(k, &inst);
+    int32_t lanes = inst.type.lanes;
+    um_val one = um_k_bits(k, UM_U32, lanes, 1);
+    um_val large = um_k_lt(k, um_k_bits(k, UM_U32, lanes, INT32_MAX), a);
+    um_val half = um_k_or(k, um_k_shr(k, a, one), um_k_and(k, a, one));
+    um_val small = um_k_bitcast(k, UM_I32, lanes, um_k_select(k, large, half, a));
+    um_val x = um_k_convert(k, UM_F32, small);
+    return um_k_select(k, large, um_k_add(k, x, x), x);
+}
+
 /* ---- functions ------------------------------------------------------------------------------ */
 
 static um_val expand_math(um_rewrite *r, um_kinst inst)
@@ -386,7 +419,9 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kerne
 
                   {(lacks->types & WIDE) != 0, um_expand_wide},
                   {(lacks->types & ~(uint32_t)WIDE) != 0, um_expand_types},
-                  {lacks->lane_bitcasts, um_expand_lanes}};
+                  {lacks->lane_bitcasts, um_expand_lanes},
+                  {lacks->widening, expand_widening},
+                  {lacks->integers, expand_integers}};
     um_expand e = {.lacks = lacks};
     um_kernel *last = NULL, *next;
     for (size_t i = 0; i < UM_COUNT_OF(passes); i++) {

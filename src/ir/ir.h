@@ -273,10 +273,12 @@ typedef struct um_klacks {
     bool async_copy; /* async_copy, _commit, _wait */
     bool math; /* EXP to ATAN2 of f32, and what ir/math.h has of f64, within bounds: they are done
                   by arithmetic */
-    bool lane_bitcasts;  /* bitcast to another number of lanes */
-    bool saturation;     /* its convert of a float that is no integer's is anything */
-    bool dot4;           /* dot4_i8, dot4_u8 */
-    bool whole;          /* its trunc and round of f64 lose the sign of 0, or the even of ties */
+    bool lane_bitcasts; /* bitcast to another number of lanes */
+    bool saturation;    /* its convert of a float that is no integer's is anything */
+    bool dot4;          /* dot4_i8, dot4_u8 */
+    bool whole;         /* its trunc and round of f64 lose the sign of 0, or the even of ties */
+    bool widening;      /* what compares its i64 of an i32 with a constant may be wrong */
+    bool integers;      /* its min and max of integers, and u32 to f32 from 2^31 on, are anything */
     uint32_t arithmetic; /* bit (1u << dtype): f16, computed in f32 */
     /* Bit (1u << dtype): no values and no memory of it. 64-bit integers become pairs of u32. Types
      * of 8 and 16 bits, and bool in memory, lie in u16, u8 or, where these lack too, in parts of

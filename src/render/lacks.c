@@ -59,6 +59,7 @@ um_klacks um_text_lacks(um_target target, uint32_t types, uint32_t subgroup_size
 um_klacks um_spirv_flavour_lacks(um_spirv_flavour flavour, uint32_t types, uint32_t subgroup_size)
 {
     um_klacks lacks = lacks_of(&spirv_rows[flavour], types, subgroup_size);
-    lacks.whole = flavour != UM_SPIRV_KERNEL; /* lavapipe's vectors of 512 bits */
+    /* lavapipe's vectors of 512 bits; what Mesa (22.3) makes of comparisons */
+    lacks.whole = lacks.widening = flavour != UM_SPIRV_KERNEL;
     return lacks;
 }

@@ -102,6 +102,7 @@ um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **objec
     um_spirv_flavour flavour = device->by_address ? UM_SPIRV_VULKAN_ADDRESS : UM_SPIRV_VULKAN;
     um_klacks lacks =
         um_spirv_flavour_lacks(flavour, device->k.types, device->physical->subgroup_size);
+    lacks.integers = device->physical->properties.vendor == VK_SWIFTSHADER;
     um_lacks_no_unit(&lacks, &device->physical->unit);
     um_kernel *lowered = NULL;
     um_text text = {0};
@@ -114,10 +115,8 @@ um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **objec
     if (status == UM_OK) um_kbuffers_of(lowered, &p->buffers);
     um_text_release(&text);
     um_kernel_release(lowered);
-    if (status == UM_OK)
-        *object = p;
-    else
-        um_vk_unref(device, p);
+    *object = p;
+    if (status != UM_OK) um_vk_unref(device, p);
     return status;
 }
 
