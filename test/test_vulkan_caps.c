@@ -34,7 +34,9 @@ static void test_matrices_and_budget(void)
     CHECK(vk_wrap.matrices_asked && (caps.features & UM_FEATURE_TENSOR_CORES));
     CHECK(has_tile(&caps, (um_matrix_tile){16, 8, 32, UM_I8, UM_I32}));
     CHECK(has_tile(&caps, (um_matrix_tile){8, 8, 4, UM_F32, UM_F32}));
-    CHECK_MSG(caps.matrix_tile_count == 2, "%d tiles", (int)caps.matrix_tile_count);
+    bool f16 = (caps.features & UM_FEATURE_FP16) != 0;
+    CHECK(has_tile(&caps, (um_matrix_tile){16, 16, 16, UM_F16, UM_F32}) == f16);
+    CHECK_MSG(caps.matrix_tile_count == (f16 ? 4 : 2), "%d tiles", (int)caps.matrix_tile_count);
     CHECK_MSG(caps.memory_free_bytes == 2 << 20, "%llu bytes are free",
               (unsigned long long)caps.memory_free_bytes);
 }
@@ -67,7 +69,7 @@ int main(int argc, char **argv)
     (void)argv;
     setenv("UMBEL_BACKENDS", "vulkan", 1);
     setenv("UMBEL_VULKAN", "gpu", 1);
-    vk_wrap.pretends = true;
+    vk_wrap.pretends = vk_wrap.keeps_f16 = true;
     vk_wrap.shared_bytes = argc > 1 ? 32768 : 65536;
     if (um_open("vulkan:0", &device) != UM_OK) {
         printf("skipped: %s\n", um_last_error()->message);

@@ -120,9 +120,16 @@ static void pretend_features(vk_handle physical, vk_features *out)
     if (matrix) matrix->has[0] = matrix->has[1] = 1;
 }
 
-static void pretend_properties(vk_handle physical, vk_properties *out)
+static void keep_f16(vk_handle physical, vk_properties *out)
 {
     wrap_vkGetPhysicalDeviceProperties2(physical, out);
+    vk_float_controls *floats = (void *)find_struct(out->next, VK_IS_FLOAT_CONTROLS);
+    if (floats && vk_wrap.keeps_f16) floats->subnormals[0] = 1;
+}
+
+static void pretend_properties(vk_handle physical, vk_properties *out)
+{
+    keep_f16(physical, out);
     out->limits.shared_bytes = vk_wrap.shared_bytes;
     vk_maintenance_4 *buffers = (void *)find_struct(out->next, VK_IS_MAINTENANCE_4);
     if (buffers) buffers->buffer_max = VK_WRAP_BUFFER_MAX;
@@ -204,7 +211,8 @@ static um_os_fn instead_of(const char *name, um_os_fn fn)
 {
     for (size_t i = 0; vk_wrap.pretends && i < UM_COUNT_OF(pretended); i++)
         if (strcmp(name, pretended[i].name) == 0) return pretended[i].fn;
-    return fn;
+    bool is_asked = vk_wrap.keeps_f16 && strcmp(name, "vkGetPhysicalDeviceProperties2") == 0;
+    return is_asked ? (um_os_fn)keep_f16 : fn;
 }
 
 /* UM_LIBRARY is the real one's path, since its name is ours. */

@@ -22,6 +22,7 @@ typedef struct vk_wrap_state {
      * heap 3 of 5 MiB are in use, that buffers are not larger than VK_WRAP_BUFFER_MAX, and that the
      * host does not see the device's memory. */
     _Atomic bool pretends, matrices_asked; /* when the device was made: for no more than is used */
+    _Atomic bool keeps_f16;                /* they say that they keep the subnormals of f16 */
     uint32_t shared_bytes;                 /* that it says it has, then */
     _Atomic uint64_t allocated[2];         /* of the device's memory, the host's, then */
 } vk_wrap_state;

@@ -45,17 +45,9 @@ typedef enum um_spirv_flavour {
     UM_SPIRV_VULKAN_ADDRESS,
     UM_SPIRV_FLAVOURS
 } um_spirv_flavour;
-/* What arithmetic has to keep, bits, where the device can be told so: NaN, infinities and -0,
- * subnormals, rounding to the nearest. Not of `kernel`. */
-enum {
-    UM_SPIRV_SPECIALS_32 = 1 << 0,
-    UM_SPIRV_SPECIALS_64 = 1 << 1,
-    UM_SPIRV_SUBNORMALS_32 = 1 << 2,
-    UM_SPIRV_SUBNORMALS_64 = 1 << 3,
-    UM_SPIRV_NEAREST_32 = 1 << 4,
-    UM_SPIRV_NEAREST_64 = 1 << 5,
-    UM_SPIRV_MODES = 63
-};
+/* What arithmetic has to keep where the device can be told so: three bits each, of f16, f32 and
+ * f64, for NaN, infinities and -0; for subnormals; for rounding to the nearest. Not of `kernel`. */
+enum { UM_SPIRV_MODES_16 = 1 | 1 << 3 | 1 << 6, UM_SPIRV_MODES = 7 * UM_SPIRV_MODES_16 };
 um_status um_render_spirv(const um_kernel *kernel, um_spirv_flavour flavour, uint32_t modes,
                           um_text *out);
 

@@ -353,7 +353,7 @@ uint32_t um_spirv_builtin(um_spirv *s, um_kop op, uint32_t dim)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Of SPV_KHR_float_controls, by pairs of bits: of f32 and f64. */
+/* Of SPV_KHR_float_controls, by three bits: of f16, f32 and f64. */
 static const struct {
     uint16_t mode, capability;
 } float_modes[] = {
@@ -361,10 +361,11 @@ static const struct {
 
 static void declare_modes(um_spirv *s)
 {
-    const uint32_t wide = UM_SPIRV_SPECIALS_64 | UM_SPIRV_SUBNORMALS_64 | UM_SPIRV_NEAREST_64;
-    if (!s->type[UM_F64][1]) s->modes &= ~wide;
+    /* with f16's they may have to be said together */
+    if (!s->type[UM_F64][1] && !(s->modes & UM_SPIRV_MODES_16))
+        s->modes &= ~(uint32_t)(UM_SPIRV_MODES_16 << 2);
     for (size_t i = 0; i < UM_COUNT_OF(float_modes); i++)
-        if (s->modes >> 2 * i & 3) um_spirv_capability(s, float_modes[i].capability);
+        if (s->modes >> 3 * i & 7) um_spirv_capability(s, float_modes[i].capability);
 }
 
 /* What stands before the types: sets, memory model, entry point, modes. */
@@ -402,9 +403,9 @@ static void put_head(um_spirv *s, um_text *out)
     UM_SPIRV(out, OP_MODE, ID_FUNCTION, MODE_LOCAL_SIZE, k->group_size[0], k->group_size[1],
              k->group_size[2]);
     if (s->is_kernel) UM_SPIRV(out, OP_MODE, ID_FUNCTION, MODE_CONTRACTION_OFF);
-    for (uint32_t i = 0; i < 2 * UM_COUNT_OF(float_modes); i++)
+    for (uint32_t i = 0; i < 3 * UM_COUNT_OF(float_modes); i++)
         if (s->modes >> i & 1)
-            UM_SPIRV(out, OP_MODE, ID_FUNCTION, float_modes[i / 2].mode, i % 2 ? 64 : 32);
+            UM_SPIRV(out, OP_MODE, ID_FUNCTION, float_modes[i / 3].mode, 16u << i % 3);
 }
 
 static void put_section(um_text *out, const um_text *section)

@@ -29,7 +29,7 @@ typedef struct um_spirv {
     const um_kernel *k;
     bool is_kernel;  /* for OpenCL environments, else for Vulkan */
     bool by_address; /* for Vulkan, without bindings */
-    uint32_t modes;  /* of floats; those of f64 where it has any */
+    uint32_t modes;  /* of floats */
     um_status status;
     uint32_t next_id;
     /* sections of the module */

@@ -75,17 +75,18 @@ static void read_features(um_vk_physical *p)
         p->types |= UM_BIT(UM_I8) | UM_BIT(UM_U8);
 }
 
-/* Each is in the order f16, f32, f64. How subnormals are treated may have to be the same in all. */
-static uint32_t modes_of(const vk_float_controls *c)
+/* Which modes of f16, f32 and f64, bits each, can be asked for: all may have their own, or only
+ * f32, or none. */
+static uint32_t modes_of(const vk_float_controls *c, bool f16)
 {
-    enum { OF_EACH = 1, TOGETHER = 2 };
+    const uint32_t *const has[] = {c->specials, c->subnormals, c->nearest};
+    const uint32_t apart[] = {VK_MODES_APART, c->subnormals_apart, c->rounding_apart};
     uint32_t modes = 0;
-    if (c->specials[1]) modes |= UM_SPIRV_SPECIALS_32;
-    if (c->specials[2]) modes |= UM_SPIRV_SPECIALS_64;
-    if (c->subnormals[1] && c->subnormals_apart != TOGETHER) modes |= UM_SPIRV_SUBNORMALS_32;
-    if (c->subnormals[2] && c->subnormals_apart == OF_EACH) modes |= UM_SPIRV_SUBNORMALS_64;
-    if (c->nearest[1] && c->rounding_apart != TOGETHER) modes |= UM_SPIRV_NEAREST_32;
-    if (c->nearest[2] && c->rounding_apart == OF_EACH) modes |= UM_SPIRV_NEAREST_64;
+    for (int m = 0; m < 3; m++) {
+        uint32_t can = (f16 && has[m][0] ? 1 : 0) | has[m][1] << 1 | has[m][2] << 2;
+        if (apart[m] != VK_MODES_APART && (can & 5) != 5) can &= 2;
+        if (apart[m] != VK_MODES_TOGETHER || can == 7) modes |= can << 3 * m;
+    }
     return modes;
 }
 
@@ -104,7 +105,9 @@ static void read_properties(um_vk_physical *p)
                                                                    : &sizes_max;
     um_vk.vkGetPhysicalDeviceProperties2(p->handle, &p->properties);
     p->properties.next = NULL;
-    p->modes = modes_of(&floats);
+    bool f16 = p->more[VK_WITH_NARROW].has[0] && p->more[VK_WITH_STORAGE_16].has[0];
+    p->modes = modes_of(&floats, f16 && floats.subnormals[0]);
+    if ((p->modes & UM_SPIRV_MODES_16) == UM_SPIRV_MODES_16) p->types |= UM_BIT(UM_F16);
     p->allocation_max_bytes = UM_MIN(sizes_max.allocation_max, buffers.buffer_max);
     bool all_types = !(p->types & ~UM_BIT(UM_F64)) || p->more[VK_WITH_SUBGROUP_TYPES].has[0];
     if (all_types && (subgroup.stages & VK_STAGE_COMPUTE) && (sizes.stages & VK_STAGE_COMPUTE) &&
@@ -202,19 +205,16 @@ static vk_handle load(void)
     um_os_fn fn = um_os_library_find(library, "vkGetInstanceProcAddr");
     memcpy(&get, &fn, sizeof fn);
     if (!fn) return fails(NO_CALL, "vkGetInstanceProcAddr", 0);
-#define UM_VK_GLOBAL(result, name, parameters, arguments, more)                                    \
-    if ((fn = get(instance, #name)) == NULL) return fails(NO_CALL, #name, 0);                      \
+#define LOAD(name, must)                                                                           \
+    if ((fn = get(instance, #name)) == NULL && (must)) return fails(NO_CALL, #name, 0);            \
     memcpy(&um_vk.name, &fn, sizeof fn);
+#define UM_VK_GLOBAL(result, name, parameters, arguments, more) LOAD(name, true)
 #include "backend/vulkan/vk.def"
     int32_t code = um_vk.vkCreateInstance(&info, NULL, &instance);
     if (code == VK_NO_DRIVER) return fails("no Vulkan driver is installed", "", 0);
     if (code != 0) return fails("%s failed: %d", "vkCreateInstance", code);
-#define UM_VK_PERHAPS(result, name, parameters, arguments, more)                                   \
-    fn = get(instance, #name);                                                                     \
-    memcpy(&um_vk.name, &fn, sizeof fn);
-#define UM_VK_INSTANCE(result, name, parameters, arguments, more)                                  \
-    if ((fn = get(instance, #name)) == NULL) return fails(NO_CALL, #name, 0);                      \
-    memcpy(&um_vk.name, &fn, sizeof fn);
+#define UM_VK_PERHAPS(result, name, parameters, arguments, more)  LOAD(name, false)
+#define UM_VK_INSTANCE(result, name, parameters, arguments, more) LOAD(name, true)
 #include "backend/vulkan/vk.def"
     return instance;
 }

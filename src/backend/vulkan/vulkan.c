@@ -47,6 +47,7 @@ static um_status vulkan_describe(int32_t ordinal, um_device_info *out)
     snprintf(out->version, sizeof out->version, "Vulkan %u.%u.%u", version >> 22 & 127,
              version >> 12 & 1023, version & 4095);
     if (p->types & UM_BIT(UM_F64)) out->features |= UM_FEATURE_F64;
+    if (p->types & UM_BIT(UM_F16)) out->features |= UM_FEATURE_FP16;
     if (p->unit.tile_count) out->features |= UM_FEATURE_TENSOR_CORES;
     out->memory_kind = is_shared(p) ? UM_MEMORY_SHARED : UM_MEMORY_DEVICE;
     out->memory_total_bytes = p->memory.heap[heap_of(&p->memory)].size_bytes;
