@@ -447,6 +447,35 @@ static void integers_in_other_words(void)
     }
 }
 
+/* Constants of 0, of either sign: no target sees them, and the results are the same. */
+static void hidden_zeros(void)
+{
+    static const um_dtype dtypes_of[] = {UM_F16, UM_F32, UM_F64};
+    static _Alignas(16) char in[256 * 8], want[256 * 8], got[256 * 8];
+    for (size_t d = 0; d < UM_COUNT_OF(dtypes_of); d++) {
+        um_dtype dtype = dtypes_of[d];
+        um_kernel *k = kernel_make(64), *e = NULL;
+        um_mem x = um_k_buffer(k, "x", dtype, UM_K_READ),
+               y = um_k_buffer(k, "y", dtype, UM_K_WRITE);
+        um_val at = um_k_mul(k, um_k_builtin(k, UM_KOP_LOCAL_INDEX, 0), um_k_u32(k, 4));
+        um_val a = um_k_load_lanes(k, x, at, 4), zero = um_k_number(k, dtype, 4, 0);
+        um_val less = um_k_number(k, dtype, 4, -0.0);
+        um_k_store(k, y, at, um_k_add(k, um_k_mul(k, a, less), um_k_sub(k, zero, a)));
+        CHECK_OK(um_kernel_finish(k));
+        CHECK_OK(um_kernel_lower(k, &(um_klacks){.zeros = true}, &e));
+        size_t size = fill(dtype, in, 256);
+        um_kernel_buffer first[2] = {{in, size}, {want, size}},
+                         second[2] = {{in, size}, {got, size}};
+        CHECK_OK(run_kernel(k, 1, 32, 2, first, 0, NULL));
+        CHECK_OK(run_kernel(e, 1, 32, 2, second, 0, NULL));
+        CHECK_MSG(memcmp(want, got, size) == 0, "%s", um_dtype_name(dtype));
+        for (int64_t i = 1; i < e->inst_count; i++)
+            CHECK(e->inst[i].op != UM_KOP_CONST || !um_dtype_is_float(e->inst[i].type.dtype));
+        um_kernel_release(e);
+        um_kernel_release(k);
+    }
+}
+
 /* Every way in which values of the type go through a kernel. */
 static um_kernel *ways_kernel(um_dtype dtype)
 {
@@ -657,6 +686,7 @@ int main(void)
     TEST(products_of_bytes);
     TEST(whole_numbers);
     TEST(integers_in_other_words);
+    TEST(hidden_zeros);
     TEST(types_as_words);
     TEST(half_arithmetic_in_f32);
     TEST(functions_by_arithmetic);

@@ -435,6 +435,22 @@ um_status um_kernel_expand(const um_kernel *k, const um_klacks *target, um_kerne
     return last ? UM_OK : um_rewrite_kernel(k, copy_each, NULL, out);
 }
 
+/* A constant 0.0 as what no compiler knows to be 0: a count of work-groups is below 2^31. */
+static um_val hide_zero(um_rewrite *r, um_kinst inst)
+{
+    um_kernel *k = r->to;
+    um_dtype dtype = inst.type.dtype;
+    int32_t bits = um_dtype_bits(dtype);
+    uint64_t sign = (uint64_t)1 << (bits - 1);
+    if (inst.op != UM_KOP_CONST || !um_dtype_is_float(dtype) || (inst.imm & ~sign) != 0)
+        return um_kernel_append(k, &inst);
+    um_dtype word = bits == 64 ? UM_U64 : UM_U32; /* 16 bits have no arithmetic */
+    um_val zero = um_k_shr(k, um_k_builtin(k, UM_KOP_GROUP_COUNT, 0), um_k_u32(k, 31));
+    zero = um_k_or(k, um_k_convert(k, word, zero), um_k_const(k, word, inst.imm));
+    if (bits == 16) zero = um_k_convert(k, UM_U16, zero);
+    return um_k_splat(k, inst.type.lanes, um_k_bitcast(k, dtype, 1, zero));
+}
+
 um_status um_kernel_lower(const um_kernel *k, const um_klacks *lacks, um_kernel **out)
 {
     um_kernel *simple, *expanded = NULL;
@@ -444,5 +460,9 @@ um_status um_kernel_lower(const um_kernel *k, const um_klacks *lacks, um_kernel 
     if (status == UM_OK) status = um_kernel_simplify(expanded, out);
     um_kernel_release(simple);
     um_kernel_release(expanded);
+    if (status != UM_OK || !lacks->zeros) return status;
+    um_kernel *plain = *out; /* constants are known only now */
+    status = um_rewrite_kernel(plain, hide_zero, NULL, out);
+    um_kernel_release(plain);
     return status;
 }

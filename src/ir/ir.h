@@ -279,6 +279,7 @@ typedef struct um_klacks {
     bool whole;         /* its trunc and round of f64 lose the sign of 0, or the even of ties */
     bool widening;      /* what compares its i64 of an i32 with a constant may be wrong */
     bool integers;      /* its min and max of integers, and u32 to f32 from 2^31 on, are anything */
+    bool zeros;         /* its arithmetic with a constant 0.0 drops signs, infinities and NaN */
     uint32_t arithmetic; /* bit (1u << dtype): f16, computed in f32 */
     /* Bit (1u << dtype): no values and no memory of it. 64-bit integers become pairs of u32. Types
      * of 8 and 16 bits, and bool in memory, lie in u16, u8 or, where these lack too, in parts of

@@ -103,6 +103,7 @@ um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **objec
     um_klacks lacks =
         um_spirv_flavour_lacks(flavour, device->k.types, device->physical->subgroup_size);
     lacks.integers = device->physical->properties.vendor == VK_SWIFTSHADER;
+    lacks.zeros = device->physical->properties.vendor == VK_LAVAPIPE;
     um_lacks_no_unit(&lacks, &device->physical->unit);
     um_kernel *lowered = NULL;
     um_text text = {0};
