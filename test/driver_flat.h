@@ -110,6 +110,57 @@ static void test_flat(void)
     um_llm_release(llm);
 }
 
+/* Bytes behind work that takes its time: there is an end to how many wait in the host's memory. */
+static void test_writes_ahead(void)
+{
+    enum { N = 640, PIECE = 1 << 20, PIECES = 500, MOST = 250 };
+    static uint8_t bytes[PIECE];
+    um_stream *stream;
+    um_ptr ptr;
+    CHECK_OK(um_stream_create(device, &stream));
+    CHECK_OK(um_alloc(device, sizeof(float) * N * N, &ptr));
+    CHECK_OK(um_fill(stream, ptr, sizeof(float) * N * N, &(uint32_t){0}, 4));
+    um_gemm_desc desc = {.a_type = UM_F32, .m = N, .n = N, .k = N, .alpha = 1, .a = ptr, .b = ptr};
+    desc.lda = desc.ldb = desc.ldc = N;
+    CHECK_OK(um_alloc(device, sizeof(float) * N * N, &desc.c));
+    for (int i = 0; i < 3; i++) CHECK_OK(um_gemm(stream, &desc));
+    int64_t before = resident_bytes();
+    for (int i = 0; i < PIECES; i++) CHECK_OK(um_write(stream, ptr, bytes, PIECE));
+    int64_t more = (resident_bytes() - before) >> 20;
+    CHECK_MSG(more < MOST, "%lld MiB more", (long long)more);
+    CHECK_OK(um_synchronize(stream));
+    CHECK_OK(um_free(device, ptr));
+    CHECK_OK(um_free(device, desc.c));
+    um_stream_release(stream);
+}
+
+/* Whoever only goes on and never waits meets it, too. */
+static void test_late_error(void)
+{
+    static const int32_t index = 9;
+    const int64_t four = 4, one = 1;
+    um_stream *stream;
+    um_ptr ptr;
+    um_view x, at, y;
+    CHECK_OK(um_stream_create(device, &stream));
+    CHECK_OK(um_alloc(device, 1024, &ptr));
+    CHECK_OK(um_view_make(ptr, UM_F32, 1, &four, &x));
+    CHECK_OK(um_view_make(ptr + 256, UM_I32, 1, &one, &at));
+    CHECK_OK(um_view_make(ptr + 512, UM_F32, 1, &one, &y));
+    CHECK_OK(um_fill(stream, ptr, 1024, &(uint32_t){0}, 4));
+    CHECK_OK(um_write(stream, at.ptr, &index, sizeof index));
+    CHECK_OK(um_gather_view(stream, 0, &x, &at, &y));
+    um_status status = UM_OK;
+    for (int i = 0; i < 1000000 && status == UM_OK; i++)
+        status = um_fill(stream, ptr, 1024, &(uint32_t){0}, 4);
+    CHECK(status == UM_OUT_OF_RANGE);
+    CHECK(um_stream_clear_error(stream) == UM_OUT_OF_RANGE);
+    CHECK_OK(um_fill(stream, ptr, 1024, &(uint32_t){0}, 4));
+    CHECK_OK(um_synchronize(stream));
+    CHECK_OK(um_free(device, ptr));
+    um_stream_release(stream);
+}
+
 static void test_all_is_given_back(void)
 {
     um_device_release(device);
@@ -128,6 +179,8 @@ static int run_flat(int argc, char **argv)
         return 77;
     }
     TEST(test_flat);
+    TEST(test_writes_ahead);
+    TEST(test_late_error);
     TEST(test_all_is_given_back);
     return TEST_RESULT();
 }

@@ -310,6 +310,9 @@ static void hashes_differ(void)
 static void environment(void)
 {
     unsetenv("UMBEL_TRACE");
+    CHECK(um_list_has("a,staging", "staging") && um_list_has("staging,b", "staging"));
+    CHECK(!um_list_has(NULL, "a") && !um_list_has("nostaging,stag", "staging"));
+    CHECK(!um_list_has(",,", ""));
     CHECK(um_env_get(UM_ENV_TRACE) == NULL);
     setenv("UMBEL_TRACE", "", 1);
     CHECK(um_env_get(UM_ENV_TRACE) == NULL);

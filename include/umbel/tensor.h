@@ -13,6 +13,11 @@
  * um_ref(x) to all of them: um_matmul(um_ref(x), um_transpose(um_ref(x), 0, 1)), and releases x
  * after it.
  *
+ * All of a device's tensors share one stream. Where an op finds out late that it fails (of a bad
+ * index, OUT_OF_RANGE), whatever was computed or uploaded since the last read that went well is
+ * lost with it, for all threads: reading such a tensor gives that error, now and later; newer ones
+ * are good.
+ *
  * Different tensors may be used in parallel threads, one tensor (with what it was made from) from
  * one at a time. Shapes broadcast as NumPy's do. Binary ops promote dtypes by the Python array
  * API's table; a mix that table does not have is an error. Letters: R the rank.

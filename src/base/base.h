@@ -17,6 +17,15 @@ um_status um_fail_v(um_status code, const char *backend, const char *op, int32_t
 /* Makes *error the thread's last error (an asynchronous failure reaching its reader); returns its
  * code. */
 um_status um_fail_again(const um_error *error);
+/* Of what keeps the first of its failures (code OK: none): keeps one more; is it again. */
+static inline void um_error_keep(um_error *first, const um_error *error)
+{
+    if (first->code == UM_OK) *first = *error;
+}
+static inline um_status um_error_status(const um_error *first)
+{
+    return first->code == UM_OK ? UM_OK : um_fail_again(first);
+}
 /* Fills the op and backend fields of the last error where they are still empty; returns its code.
  */
 um_status um_fail_tag(const char *backend, const char *op);
@@ -108,6 +117,8 @@ typedef enum um_env {
 } um_env;
 /* The variable's text, or NULL when it is not set or empty. */
 const char *um_env_get(um_env variable);
+/* Whether the word is in a list with commas; NULL is the empty list. */
+bool um_list_has(const char *list, const char *word);
 /* The folder for what is kept between runs (which may not be there): UMBEL_CACHE_DIR, else umbel in
  * XDG_CACHE_HOME or ~/.cache. false: none, or the program has more rights than its user. */
 bool um_env_cache_dir(char *out, size_t out_size);

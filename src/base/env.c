@@ -36,3 +36,14 @@ const char *um_env_get(um_env variable)
     const char *text = getenv(rows[variable].name);
     return text && text[0] ? text : NULL;
 }
+
+bool um_list_has(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = list; at && *at;) {
+        size_t item = strcspn(at, ",");
+        if (item > 0 && item == length && memcmp(at, word, length) == 0) return true;
+        at += item + (at[item] == ',');
+    }
+    return false;
+}

@@ -58,13 +58,7 @@ static void debug_init(void)
 bool um_debug_on(const char *topic)
 {
     um_call_once(&debug_once, debug_init);
-    size_t length = strlen(topic);
-    for (const char *at = debug_topics; *at;) {
-        size_t item = strcspn(at, ",");
-        if (item > 0 && item == length && memcmp(at, topic, length) == 0) return true;
-        at += item + (at[item] == ',');
-    }
-    return false;
+    return um_list_has(debug_topics, topic);
 }
 
 void um_debug_write(const char *topic, const char *format, ...)

@@ -12,6 +12,8 @@ typedef unsigned long long ull; /* for messages */
 
 #define ALLOC_ALIGN 64
 
+#define PEER_BYTES ((uint64_t)64 << 20) /* on their way through the host, at once */
+
 /* ---- frees that wait for their stream ------------------------------------------------------- */
 
 /* Asking for an event makes its backend hurry, so it is not done for a few small blocks. */
@@ -348,21 +350,25 @@ um_status um_copy_async(um_stream *stream, um_copy_kind kind, um_ptr dst, um_ptr
     return um_table_copy_host(table, stream->handle, kind, dst, src, size_bytes);
 }
 
-/* Through the host: the stream's own side in its order, the other side by a stream of its own. */
+/* Through the host, a piece at a time: the stream's own side in its order, the other side by a
+ * stream of its own. */
 static um_status copy_by_host(um_stream *stream, um_device *other, bool to_other, um_ptr dst,
                               um_ptr src, uint64_t size_bytes)
 {
     um_stream *there = NULL;
+    uint64_t most = UM_MIN(size_bytes, (uint64_t)PEER_BYTES);
     UM_TRY(um_may_wait("um_copy_peer"));
-    void *host = um_mem_alloc((size_t)size_bytes);
-    if (!host) {
+    void *host = um_mem_alloc((size_t)most);
+    if (!host)
         return UM_FAIL(UM_OUT_OF_MEMORY, "um_copy_peer: no memory for %llu bytes on their way",
-                       (ull)size_bytes);
-    }
+                       (ull)most);
     um_status status = um_stream_create(other, &there);
     if (status == UM_OK && !to_other) status = um_synchronize(stream); /* what it writes there */
-    if (status == UM_OK) status = um_read(to_other ? stream : there, host, src, size_bytes);
-    if (status == UM_OK) status = um_write(to_other ? there : stream, dst, host, size_bytes);
+    for (uint64_t at = 0; at < size_bytes && status == UM_OK; at += most) {
+        uint64_t piece = UM_MIN(size_bytes - at, most);
+        status = um_read(to_other ? stream : there, host, src + at, piece);
+        if (status == UM_OK) status = um_write(to_other ? there : stream, dst + at, host, piece);
+    }
     if (status == UM_OK) status = um_synchronize(there);
     um_stream_release(there);
     um_mem_free(host);

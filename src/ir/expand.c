@@ -441,8 +441,8 @@ static um_val hide_zero(um_rewrite *r, um_kinst inst)
     um_kernel *k = r->to;
     um_dtype dtype = inst.type.dtype;
     int32_t bits = um_dtype_bits(dtype);
-    uint64_t sign = (uint64_t)1 << (bits - 1);
-    if (inst.op != UM_KOP_CONST || !um_dtype_is_float(dtype) || (inst.imm & ~sign) != 0)
+    bool is_real = inst.op == UM_KOP_CONST && um_dtype_is_float(dtype);
+    if (!is_real || (inst.imm & ~((uint64_t)1 << (bits - 1))) != 0)
         return um_kernel_append(k, &inst);
     um_dtype word = bits == 64 ? UM_U64 : UM_U32; /* 16 bits have no arithmetic */
     um_val zero = um_k_shr(k, um_k_builtin(k, UM_KOP_GROUP_COUNT, 0), um_k_u32(k, 31));

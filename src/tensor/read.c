@@ -64,16 +64,22 @@ done:
     return status;
 }
 
-/* Reads x as another dtype. */
+/* Reads x as another dtype, which the device need not have. */
 static um_status read_as(um_tensor *x, um_dtype dtype, void *dst, int64_t count, size_t item_bytes)
 {
+    size_t size;
     UM_TRY(um_tensor_status(x));
     if (count != um_tensor_count(x))
         return UM_FAIL(UM_INVALID_ARGUMENT, "read: got room for %lld elements, wanted %lld",
                        (long long)count, (long long)um_tensor_count(x));
-    um_tensor *converted = um_cast(um_ref(x), dtype);
-    um_status status = um_to_host(converted, dst, (size_t)count * item_bytes);
-    um_release(converted);
+    if (x->dtype == dtype) return um_to_host(x, dst, (size_t)count * item_bytes);
+    if (count > 0 && !dst) return UM_FAIL(UM_INVALID_ARGUMENT, "read: dst is NULL");
+    UM_TRY(um_dtype_size(x->dtype, count, &size));
+    void *raw = um_mem_alloc(size);
+    if (!raw) return UM_FAIL(UM_OUT_OF_MEMORY, "read: no memory for %zu bytes", size);
+    um_status status = um_to_host(x, raw, size);
+    if (status == UM_OK) status = um_convert(dtype, dst, x->dtype, raw, count);
+    um_mem_free(raw);
     return status;
 }
 

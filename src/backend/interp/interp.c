@@ -249,10 +249,7 @@ static um_status interp_stream_create(um_backend_device *device, um_backend_stre
 static void interp_stream_destroy(um_backend_stream *stream) { um_mem_free(stream); }
 
 /* What every entry begins with: a stream that failed does nothing more. */
-static um_status state(um_backend_stream *stream)
-{
-    return stream->error.code == UM_OK ? UM_OK : um_fail_again(&stream->error);
-}
+static um_status state(um_backend_stream *stream) { return um_error_status(&stream->error); }
 
 static um_status interp_write(um_backend_stream *stream, um_ptr dst, const void *src,
                               uint64_t size_bytes)
@@ -389,7 +386,7 @@ static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
     um_error before = *um_last_error();
     if (run_plan(stream, plan, scratch) != UM_OK) {
         um_fail_tag("interp", um_op_name(op->id));
-        if (stream->error.code == UM_OK) stream->error = *um_last_error();
+        um_error_keep(&stream->error, um_last_error());
         um_fail_again(&before); /* whoever waits for the stream meets it */
     }
     um_mem_free(scratch);

@@ -2,7 +2,6 @@
 #include "backend/opencl/stream.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static int32_t set_buffer(um_backend_stream *stream, const um_cl_program *p, int32_t number,
                           const um_kbinding *b)
@@ -17,9 +16,8 @@ static int32_t set_buffer(um_backend_stream *stream, const um_cl_program *p, int
 }
 
 /* With the device's mutex held: a kernel keeps its arguments in itself. */
-static um_status launch(um_backend_stream *stream, um_klaunch *l)
+static um_status launch(um_backend_stream *stream, const um_cl_program *p, const um_klaunch *l)
 {
-    void *object;
     size_t global[3], local[3];
     int32_t code = 0;
     for (int i = 0; i < 3; i++) {
@@ -27,8 +25,6 @@ static um_status launch(um_backend_stream *stream, um_klaunch *l)
         local[i] = l->kernel->group_size[i];
         global[i] = local[i] * l->group_count[i];
     }
-    UM_TRY(um_kcache_compiled(l, &object));
-    const um_cl_program *p = object;
     for (int32_t i = 0; i < l->buffer_count && code == 0; i++)
         code = set_buffer(stream, p, i, &l->buffer[i]);
     for (int32_t i = 0; i < l->scalar_count && code == 0; i++)
@@ -82,13 +78,17 @@ static um_status fetch_fault(um_backend_stream *stream, const um_op *op, const u
     return UM_OK;
 }
 
+/* Kernels are compiled first: other streams need not wait for that. */
 static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
 {
     um_backend_stream *stream = ctx;
+    void *object[UM_KPLAN_LAUNCHES];
+    for (int32_t i = 0; i < plan->launch_count; i++)
+        UM_TRY(um_kcache_compiled(&plan->launch[i], &object[i]));
     um_status status = prepare_scratch(stream, plan);
     um_mutex_lock(&stream->device->mutex);
     for (int32_t i = 0; i < plan->launch_count && status == UM_OK; i++)
-        status = launch(stream, &plan->launch[i]);
+        status = launch(stream, object[i], &plan->launch[i]);
     um_mutex_unlock(&stream->device->mutex);
     return status == UM_OK ? fetch_fault(stream, op, plan) : status;
 }

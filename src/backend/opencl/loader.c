@@ -2,12 +2,11 @@
 #include "backend/opencl/cl.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <umbel/backend.h>
 
 um_cl_calls um_cl;
 
-enum { DEVICES_MAX = 64, PLATFORMS_MAX = 16 };
+enum { DEVICES_MAX = 64, PLATFORMS_MAX = 16, GROUP_INVOCATIONS = 256 };
 
 static struct {
     um_once once;
@@ -43,7 +42,7 @@ bool um_cl_has(cl_any device, const char *extension)
     return false;
 }
 
-/* Only what can compile and has the host's byte order. */
+/* Only what can compile, has the host's byte order, and work-groups as large as kernels'. */
 static void add_devices(cl_any platform)
 {
     cl_any id[DEVICES_MAX];
@@ -53,6 +52,7 @@ static void add_devices(cl_any platform)
         if (!um_cl_number(id[i], UM_CL_DEVICE_AVAILABLE)) continue;
         if (!um_cl_number(id[i], UM_CL_DEVICE_COMPILER)) continue;
         if (!um_cl_number(id[i], UM_CL_DEVICE_LITTLE_ENDIAN)) continue;
+        if (um_cl_number(id[i], UM_CL_DEVICE_GROUP_SIZE) < GROUP_INVOCATIONS) continue;
         uint64_t type = um_cl_number(id[i], UM_CL_DEVICE_TYPE);
         found.device[found.count++] = (um_cl_device){id[i], type};
     }

@@ -6,12 +6,15 @@
 um_status um_cl_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out)
 {
     enum { READ_WRITE = 1 };
-    int32_t code = -61;
+    uint64_t most = device->k.limits.binding_max_bytes;
+    if (most == 0) most = INT64_MAX - 16; /* it does not say */
+    int32_t code;
     *out = 0;
-    cl_any mem = NULL;
-    if (size_bytes < INT64_MAX - 16)
-        mem = um_cl.clCreateBuffer(device->context, READ_WRITE, (size_bytes + 15) / 16 * 16, NULL,
-                                   &code);
+    if (size_bytes > most)
+        return UM_FAIL(UM_OUT_OF_MEMORY, "opencl: %llu bytes, the device gives %llu at most",
+                       (unsigned long long)size_bytes, (unsigned long long)most);
+    cl_any mem =
+        um_cl.clCreateBuffer(device->context, READ_WRITE, (size_bytes + 15) / 16 * 16, NULL, &code);
     if (!mem) return um_cl_fail("clCreateBuffer", code);
     um_mutex_lock(&device->mutex);
     um_status status = um_memmap_place(&device->map, size_bytes, mem, out);

@@ -3,7 +3,6 @@
 #include "backend/opencl/stream.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static const um_cl_device *device_at(int32_t ordinal)
 {
@@ -19,6 +18,14 @@ static um_status opencl_enumerate(int32_t *count, char *why, size_t why_size)
     return UM_OK;
 }
 
+/* Only what rounds to the nearest and keeps subnormals, infinities and NaN. */
+static bool has_f16(cl_any id)
+{
+    enum { ALL_THREE = 7 };
+    return um_cl_has(id, "cl_khr_fp16") &&
+           (um_cl_number(id, UM_CL_DEVICE_HALF_CONFIG) & ALL_THREE) == ALL_THREE;
+}
+
 static um_status opencl_describe(int32_t ordinal, um_device_info *out)
 {
     const um_cl_device *device = device_at(ordinal);
@@ -29,7 +36,7 @@ static um_status opencl_describe(int32_t ordinal, um_device_info *out)
     um_cl_text(device->id, UM_CL_DEVICE_NAME, out->name, sizeof out->name);
     um_cl_text(device->id, UM_CL_DEVICE_VERSION, out->version, sizeof out->version);
     if (um_cl_has(device->id, "cl_khr_fp64")) out->features |= UM_FEATURE_F64;
-    if (um_cl_has(device->id, "cl_khr_fp16")) out->features |= UM_FEATURE_FP16;
+    if (has_f16(device->id)) out->features |= UM_FEATURE_FP16;
     out->memory_kind =
         um_cl_number(device->id, UM_CL_DEVICE_UNIFIED_MEMORY) ? UM_MEMORY_SHARED : UM_MEMORY_DEVICE;
     out->memory_total_bytes = um_cl_number(device->id, UM_CL_DEVICE_MEMORY);
@@ -66,7 +73,7 @@ static void set_limits(um_backend_device *device)
     device->k.limits =
         (um_klimits){um_cl_number(id, UM_CL_DEVICE_MAX_ALLOC), {INT32_MAX, INT32_MAX}, 0};
     device->k.types = UINT32_MAX;
-    if (!um_cl_has(id, "cl_khr_fp16")) device->k.types &= ~(uint32_t)UM_BIT(UM_F16);
+    if (!has_f16(id)) device->k.types &= ~(uint32_t)UM_BIT(UM_F16);
     if (!um_cl_has(id, "cl_khr_fp64")) device->k.types &= ~(uint32_t)UM_BIT(UM_F64);
     uint64_t floats = um_cl_number(id, UM_CL_DEVICE_FLOAT_CONFIG);
     device->build = floats & UM_CL_CORRECTLY_ROUNDED_DIVIDE

@@ -1,7 +1,9 @@
 /* backend/opencl/stream.c: an in-order queue each. A ticket is a marker's event; events that are
- * done are let go when somebody asks, which is also when what an op found out late becomes its
- * stream's error. */
+ * done are let go when somebody asks or gives more work, which is also when what an op found out
+ * late becomes its stream's error. */
 #include "backend/opencl/stream.h"
+
+enum { AHEAD_BYTES = 128 << 20 }; /* of the host's memory, for what is on its way */
 
 /* ---- items ---------------------------------------------------------------------------------- */
 
@@ -30,6 +32,7 @@ static um_status reserve(um_backend_stream *stream)
 static void note(um_backend_stream *stream, um_cl_item item)
 {
     stream->item[stream->count++] = item;
+    stream->kept_bytes += item.bytes;
     stream->has_work = item.ticket == 0;
 }
 
@@ -40,21 +43,15 @@ static void let_go(um_cl_item *item)
     fault_unref(item->fault);
 }
 
-/* Keeps the first error. */
-static void become(um_backend_stream *stream, const um_error *error)
-{
-    if (stream->error.code == UM_OK) stream->error = *error;
-}
-
 static void look_at(um_backend_stream *stream, const um_cl_item *item, int32_t event_status)
 {
     if (event_status < 0) {
         um_error saved = *um_last_error();
         um_cl_fail("a command", event_status);
-        become(stream, um_last_error());
+        um_error_keep(&stream->error, um_last_error());
         um_fail_again(&saved);
     } else if (item->fault && item->fault->found) {
-        become(stream, &item->fault->error);
+        um_error_keep(&stream->error, &item->fault->error);
     }
 }
 
@@ -74,6 +71,7 @@ static void settle(um_backend_stream *stream)
         if (event_status > 0) return;
         look_at(stream, item, event_status);
         if (item->ticket) stream->done = item->ticket;
+        stream->kept_bytes -= item->bytes;
         let_go(item);
     }
     stream->first = stream->count = 0;
@@ -97,15 +95,11 @@ void um_cl_note(um_backend_stream *stream, um_cl_item item)
     um_mutex_unlock(&stream->device->mutex);
 }
 
-static um_status state(um_backend_stream *stream)
-{
-    return stream->error.code == UM_OK ? UM_OK : um_fail_again(&stream->error);
-}
-
 um_status um_cl_state(um_backend_stream *stream)
 {
     um_mutex_lock(&stream->device->mutex);
-    um_status status = state(stream);
+    settle(stream);
+    um_status status = um_error_status(&stream->error);
     um_mutex_unlock(&stream->device->mutex);
     return status;
 }
@@ -208,9 +202,9 @@ um_status um_cl_wait(um_backend_stream *stream, um_backend_stream *other, uint64
 {
     cl_any marker = NULL;
     um_mutex_lock(&stream->device->mutex);
-    um_status status = state(stream);
+    um_status status = um_error_status(&stream->error);
     settle(other);
-    if (status == UM_OK && other->error.code != UM_OK) become(stream, &other->error);
+    if (status == UM_OK) um_error_keep(&stream->error, &other->error);
     if (status == UM_OK && stream->error.code == UM_OK)
         status = find_marker(other, ticket, &marker);
     if (marker) status = share_faults(stream, other, ticket);
@@ -230,7 +224,7 @@ um_status um_cl_query(um_backend_stream *stream, uint64_t ticket)
     um_status status = ticket == UINT64_MAX ? record(stream) : UM_OK;
     if (status == UM_OK) {
         settle(stream);
-        status = state(stream);
+        status = um_error_status(&stream->error);
         if (status == UM_OK && UM_MIN(ticket, stream->given) > stream->done) status = UM_NOT_READY;
     }
     um_mutex_unlock(&stream->device->mutex);
@@ -251,19 +245,20 @@ um_status um_cl_synchronize(um_backend_stream *stream, uint64_t ticket)
     } else if (ticket == UINT64_MAX) {
         code = um_cl.clFinish(stream->queue);
     }
+    if (code != 0) um_cl_fail(marker ? "clWaitForEvents" : "clFinish", code);
     um_mutex_lock(&stream->device->mutex);
+    if (code != 0) um_error_keep(&stream->error, um_last_error());
     settle(stream);
-    status = state(stream);
+    status = um_error_status(&stream->error);
     um_mutex_unlock(&stream->device->mutex);
-    if (status != UM_OK || code == 0) return status;
-    return um_cl_fail(ticket == UINT64_MAX ? "clFinish" : "clWaitForEvents", code);
+    return status;
 }
 
 um_status um_cl_clear_error(um_backend_stream *stream)
 {
     um_mutex_lock(&stream->device->mutex);
     settle(stream);
-    um_status status = state(stream);
+    um_status status = um_error_status(&stream->error);
     stream->error = (um_error){.code = UM_OK};
     um_mutex_unlock(&stream->device->mutex);
     return status;
@@ -280,12 +275,26 @@ static um_status worked(um_backend_stream *stream, const char *call, int32_t cod
     return UM_OK;
 }
 
-/* From a copy, which goes when it is done. */
+static bool has_room(um_backend_stream *stream, uint64_t size_bytes)
+{
+    um_mutex_lock(&stream->device->mutex);
+    bool has = stream->kept_bytes + size_bytes <= AHEAD_BYTES;
+    um_mutex_unlock(&stream->device->mutex);
+    return has;
+}
+
+/* From a copy, which goes when it is done; where copies take much memory already, at once. */
 um_status um_cl_write(um_backend_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes)
 {
     uint64_t offset;
     cl_any event = NULL;
     UM_TRY(um_cl_state(stream));
+    if (!has_room(stream, size_bytes)) {
+        cl_any at = um_cl_find(stream->device, dst, &offset);
+        return worked(stream, "clEnqueueWriteBuffer",
+                      um_cl.clEnqueueWriteBuffer(stream->queue, at, 1, offset, (size_t)size_bytes,
+                                                 src, 0, NULL, NULL));
+    }
     void *copy = um_mem_alloc((size_t)size_bytes);
     if (!copy)
         return UM_FAIL(UM_OUT_OF_MEMORY, "opencl: no memory to keep %llu bytes until they are sent",
@@ -298,7 +307,7 @@ um_status um_cl_write(um_backend_stream *stream, um_ptr dst, const void *src, ui
         um_mem_free(copy);
         return um_cl_fail("clEnqueueWriteBuffer", code);
     }
-    um_cl_note(stream, (um_cl_item){.event = event, .memory = copy});
+    um_cl_note(stream, (um_cl_item){.event = event, .memory = copy, .bytes = size_bytes});
     return UM_OK;
 }
 
@@ -309,10 +318,7 @@ um_status um_cl_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t 
     cl_any mem = um_cl_find(stream->device, src, &offset);
     int32_t code = um_cl.clEnqueueReadBuffer(stream->queue, mem, 1, offset, (size_t)size_bytes, dst,
                                              0, NULL, NULL);
-    um_mutex_lock(&stream->device->mutex);
-    settle(stream);
-    um_status status = state(stream);
-    um_mutex_unlock(&stream->device->mutex);
+    um_status status = um_cl_state(stream);
     return status != UM_OK || code == 0 ? status : um_cl_fail("clEnqueueReadBuffer", code);
 }
 

@@ -40,7 +40,8 @@ typedef struct um_cl_fault {
 typedef struct um_cl_item {
     uint64_t ticket; /* 0: nobody's */
     cl_any event;
-    void *memory;       /* freed then */
+    void *memory;       /* freed then: */
+    uint64_t bytes;     /* so many */
     um_cl_fault *fault; /* looked at then */
 } um_cl_item;
 
@@ -51,6 +52,7 @@ struct um_backend_stream {
     um_cl_item *item;
     int64_t first, count, capacity; /* items first .. count - 1 */
     uint64_t given, done;           /* tickets */
+    uint64_t kept_bytes;            /* of items' memory */
     bool has_work;                  /* since the last ticket */
     um_error error;                 /* code OK: none */
     /* The owner's: */

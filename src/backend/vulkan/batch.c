@@ -154,7 +154,7 @@ static um_status open_batch(um_backend_stream *stream)
 um_status um_vk_begin(um_backend_stream *stream)
 {
     const um_vk_batch *batch = stream->open;
-    if (stream->error.code != UM_OK) return um_fail_again(&stream->error);
+    UM_TRY(um_error_status(&stream->error));
     int32_t count = batch ? batch->command_count : 0;
     bool eager = count > 0 && count % COMMANDS_EAGER == 0;
     if (eager) um_vk_settle(stream);
@@ -207,11 +207,6 @@ void um_vk_fill_words(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes
 /* ---- submitting and settling ------------------------------------------------------------------
  */
 
-void um_vk_become(um_backend_stream *stream, const um_error *error)
-{
-    if (stream->error.code == UM_OK) stream->error = *error;
-}
-
 /* What it holds may be what earlier work still uses: it goes with that. */
 void um_vk_discard(um_backend_stream *stream)
 {
@@ -257,7 +252,7 @@ um_status um_vk_flush(um_backend_stream *stream)
     if (code == 0) code = submit(stream, batch);
     if (code != 0) {
         um_vk_fail("vkQueueSubmit", code);
-        um_vk_become(stream, um_last_error());
+        um_error_keep(&stream->error, um_last_error());
         um_vk_discard(stream);
         return um_fail_again(&stream->error);
     }
@@ -272,7 +267,7 @@ void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code)
     if (code < 0) {
         um_error saved = *um_last_error();
         um_vk_fail("waiting for a stream", code);
-        um_vk_become(stream, um_last_error());
+        um_error_keep(&stream->error, um_last_error());
         um_fail_again(&saved);
         value = UINT64_MAX; /* a device that is lost does nothing any more */
     }
@@ -281,7 +276,8 @@ void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code)
         stream->first = batch->next;
         for (int64_t i = 0; i < batch->held_count; i++) {
             const um_vk_fault *fault = batch->held[i].fault;
-            if (fault && *(volatile uint32_t *)fault->word) um_vk_become(stream, &fault->error);
+            if (fault && *(volatile uint32_t *)fault->word)
+                um_error_keep(&stream->error, &fault->error);
         }
         give_batch(stream->device, batch);
     }

@@ -59,10 +59,6 @@ void um_vk_stream_destroy(um_backend_stream *stream)
 /* ---- order ---------------------------------------------------------------------------------- */
 
 /* Here the mutex is held. */
-static um_status state(um_backend_stream *stream)
-{
-    return stream->error.code == UM_OK ? UM_OK : um_fail_again(&stream->error);
-}
 
 /* The newest batch submitted that the ticket is behind; 0: they are done. */
 static uint64_t newest_of(const um_backend_stream *stream, uint64_t ticket)
@@ -76,7 +72,7 @@ static uint64_t newest_of(const um_backend_stream *stream, uint64_t ticket)
 um_status um_vk_state(um_backend_stream *stream)
 {
     um_mutex_lock(&stream->mutex);
-    um_status status = state(stream);
+    um_status status = um_error_status(&stream->error);
     um_mutex_unlock(&stream->mutex);
     return status;
 }
@@ -113,11 +109,11 @@ static um_status wait_for(um_backend_stream *stream, um_backend_stream *other, u
 /* With both mutexes. */
 static um_status wait_locked(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket)
 {
-    UM_TRY(state(stream));
+    UM_TRY(um_error_status(&stream->error));
     if (other->open && other->open->number <= ticket) (void)um_vk_flush(other); /* its error */
     um_vk_settle(other);
     uint64_t value = newest_of(other, ticket);
-    if (other->error.code != UM_OK) um_vk_become(stream, &other->error);
+    if (other->error.code != UM_OK) um_error_keep(&stream->error, &other->error);
     return value && stream->error.code == UM_OK ? wait_for(stream, other, value) : UM_OK;
 }
 
@@ -139,7 +135,7 @@ um_status um_vk_query(um_backend_stream *stream, uint64_t ticket)
 {
     um_mutex_lock(&stream->mutex);
     um_vk_settle(stream);
-    um_status status = state(stream);
+    um_status status = um_error_status(&stream->error);
     ticket = UM_MIN(ticket, stream->last);
     if (status == UM_OK && stream->first && stream->first->number <= ticket) status = UM_NOT_READY;
     if (status == UM_OK && stream->open && stream->open->number <= ticket)
@@ -171,7 +167,7 @@ um_status um_vk_synchronize(um_backend_stream *stream, uint64_t ticket)
     if (value) code = await(stream, value);
     um_mutex_lock(&stream->mutex);
     um_vk_settle_to(stream, value, code);
-    um_status status = state(stream);
+    um_status status = um_error_status(&stream->error);
     um_mutex_unlock(&stream->mutex);
     return status;
 }
@@ -180,7 +176,7 @@ um_status um_vk_clear_error(um_backend_stream *stream)
 {
     um_mutex_lock(&stream->mutex);
     um_vk_settle(stream);
-    um_status status = state(stream);
+    um_status status = um_error_status(&stream->error);
     stream->error = (um_error){.code = UM_OK};
     um_mutex_unlock(&stream->mutex);
     return status;
@@ -199,6 +195,14 @@ static um_status write_piece(um_backend_stream *stream, um_ptr dst, const void *
     return UM_OK;
 }
 
+/* What is on its way, and to be. */
+static uint64_t staged_bytes(const um_backend_stream *stream)
+{
+    uint64_t sum = stream->open ? stream->open->staged_bytes : 0;
+    for (const um_vk_batch *b = stream->first; b; b = b->next) sum += b->staged_bytes;
+    return sum;
+}
+
 /* At once, where the host sees the memory and no work of the stream is before it. Else no more of
  * the host's memory than AHEAD_BYTES is taken for what is on its way. */
 um_status um_vk_write(um_backend_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes)
@@ -207,17 +211,19 @@ um_status um_vk_write(um_backend_stream *stream, um_ptr dst, const void *src, ui
     um_vk_find(stream->device, dst, size_bytes, &host);
     um_mutex_lock(&stream->mutex);
     um_vk_settle(stream);
-    um_status status = state(stream);
+    um_status status = um_error_status(&stream->error);
     if (status == UM_OK && host && !stream->first && !stream->open) {
         memcpy(host, src, (size_t)size_bytes);
         size_bytes = 0;
     }
+    bool full = staged_bytes(stream) >= AHEAD_BYTES;
     um_mutex_unlock(&stream->mutex);
     for (uint64_t at = 0; at < size_bytes && status == UM_OK; at += PIECE_BYTES) {
-        if (at > 0 && at % AHEAD_BYTES == 0) UM_TRY(um_vk_synchronize(stream, UINT64_MAX));
+        if (full) UM_TRY(um_vk_synchronize(stream, UINT64_MAX));
         um_mutex_lock(&stream->mutex);
         status = write_piece(stream, dst + at, (const char *)src + at,
                              UM_MIN(size_bytes - at, (uint64_t)PIECE_BYTES));
+        full = staged_bytes(stream) >= AHEAD_BYTES;
         um_mutex_unlock(&stream->mutex);
     }
     return status;

@@ -60,11 +60,7 @@ static um_status vulkan_describe(int32_t ordinal, um_device_info *out)
 extern const um_backend um_backend_vulkan;
 
 /* Whether UMBEL_VULKAN has the word. */
-static bool is_asked(const char *word)
-{
-    const char *text = um_env_get(UM_ENV_VULKAN);
-    return text && strstr(text, word);
-}
+static bool is_asked(const char *word) { return um_list_has(um_env_get(UM_ENV_VULKAN), word); }
 
 /* A driver that computes on the CPU is for trying things out: there forms are timed only if
  * UMBEL_TUNE says so. */

@@ -170,8 +170,6 @@ void um_vk_settle(um_backend_stream *stream);
 void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code);
 /* Throws the open batch away. */
 void um_vk_discard(um_backend_stream *stream);
-/* Keeps the first error. */
-void um_vk_become(um_backend_stream *stream, const um_error *error);
 
 /* Of a device and a um_vk_shared, NULL is legal; and one reference more, for a batch. */
 void um_vk_unref(void *device, void *shared);
