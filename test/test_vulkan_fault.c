@@ -92,6 +92,39 @@ static void test_scratch_of_a_failed_stream(void)
     um_device_release(device);
 }
 
+/* No wait succeeds, and the device is not lost: what is on its way stays as it is, until one does.
+ */
+static void test_waits_that_fail(void)
+{
+    enum { COUNT = 1000000 };
+    um_device *device;
+    um_stream *stream;
+    um_ptr ptr[3];
+    um_event sent;
+    int64_t handles = vk_wrap.handles;
+    CHECK_OK(um_open("vulkan:0", &device));
+    CHECK_OK(um_stream_create(device, &stream));
+    for (int i = 0; i < 3; i++) CHECK_OK(um_alloc(device, COUNT * sizeof(int64_t), &ptr[i]));
+    CHECK_OK(um_fill(stream, ptr[0], COUNT * sizeof(float), "\0\0\0\0", 4));
+    um_op sort = sort_of(COUNT, ptr);
+    for (int round = 0; round < 2; round++) {
+        CHECK_OK(um_enqueue(stream, &sort));
+        CHECK_OK(um_record(stream, &sent));
+        um_status status = um_query(sent); /* sends it off */
+        CHECK(status == UM_NOT_READY);
+        fail_at(round == 0, true);
+        vk_wrap.code = NO_DEVICE_MEMORY;
+        status = um_synchronize(stream);
+        CHECK(status == (round == 0 ? UM_OUT_OF_MEMORY : UM_OK));
+        fail_at(0, false);
+        CHECK(um_stream_clear_error(stream) == status);
+    }
+    for (int i = 0; i < 3; i++) CHECK_OK(um_free(device, ptr[i]));
+    um_stream_release(stream);
+    um_device_release(device);
+    CHECK(vk_wrap.handles == handles);
+}
+
 int main(void)
 {
     if (!open_driver("vulkan,cpu")) return 77;
@@ -100,5 +133,6 @@ int main(void)
     TEST(test_calls_without_a_disk);
     TEST(test_many_times);
     TEST(test_scratch_of_a_failed_stream);
+    TEST(test_waits_that_fail);
     return TEST_RESULT();
 }

@@ -269,7 +269,7 @@ void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code)
         um_vk_fail("waiting for a stream", code);
         um_error_keep(&stream->error, um_last_error());
         um_fail_again(&saved);
-        value = UINT64_MAX; /* a device that is lost does nothing any more */
+        value = code == VK_LOST ? UINT64_MAX : 0; /* one that is lost does nothing any more */
     }
     while (stream->first && stream->first->number <= value) {
         um_vk_batch *batch = stream->first;

@@ -50,6 +50,7 @@ void um_vk_stream_destroy(um_backend_stream *stream)
 {
     um_backend_device *device = stream->device;
     if (um_vk_synchronize(stream, UINT64_MAX) != UM_OK) um_vk_discard(stream);
+    if (stream->first) return; /* the driver does not tell whether that is done: all of it stays */
     if (stream->scratch) um_vk_free(device, stream->scratch);
     um_vk_unref(device, stream->timeline);
     um_mutex_destroy(&stream->mutex);
