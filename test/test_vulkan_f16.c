@@ -1,6 +1,6 @@
 /* f16 by the device. No Vulkan driver here says that it keeps the subnormals of f16, so the loader
  * (test/vk_wrap.h) says it of them all; lavapipe does keep them. Skipped where no driver has f16.
- * Argument: the cases (umbel check); without it one a sample's op. */
+ * Argument: the cases (umbel check); without it the first sample of each op. */
 #include "check/check.h"
 #include "test/test.h"
 #include "test/vk_wrap.h"

@@ -1,7 +1,8 @@
 /* Kernels that no op has, by the Vulkan driver against the interpreter, bit for bit: of each
  * operation with constants on either side, which compilers like to know better; and made at random.
- * Skipped where no driver is. */
+ * f16 as in test_vulkan_f16.c. Skipped where no driver is. */
 #include "test/kernel_random.h"
+#include "test/vk_wrap.h"
 
 #include "backend/vulkan/launch.c" /* for `launch`, which takes any kernel */
 
@@ -112,7 +113,9 @@ static void put_result(table *t, um_val y)
     um_dtype dtype = um_val_type(k, y).dtype;
     bool wide = um_dtype_bits(dtype) == 64;
     um_dtype word = wide ? UM_U64 : UM_U32;
-    um_val bits = dtype == UM_BOOL ? um_k_convert(k, word, y) : um_k_bitcast(k, word, 1, y);
+    um_dtype raw = um_dtype_bits(dtype) == 16 ? UM_U16 : word;
+    um_val bits = dtype == UM_BOOL ? y : um_k_bitcast(k, raw, 1, y);
+    bits = um_k_convert(k, word, bits);
     if (um_dtype_is_float(dtype))
         bits = um_k_select(k, um_k_eq(k, y, y), bits, um_k_const(k, word, 1));
     put_word(t, 0, um_k_convert(k, UM_U32, bits));
@@ -197,6 +200,7 @@ static bool open_device(void)
 {
     char why[200];
     int32_t count;
+    vk_wrap.keeps_f16 = true; /* see test_vulkan_f16.c */
     if (um_vk_enumerate(&count, why, sizeof why) != UM_OK || count == 0) {
         printf("skipped: %s\n", why);
         return false;
