@@ -155,6 +155,28 @@ static void ping_pong(um_device *device_a, um_device *device_b, int count)
     um_stream_release(a);
 }
 
+static void do_nothing(void *user, um_status status) { (void)user, (void)status; }
+
+/* A worker holds b back for a, and both go while it has yet to turn away from a (seen by TSan). */
+static void short_lives(um_device *device)
+{
+    um_stream *own = create_stream(device);
+    um_ptr x = alloc_zeros(device, own, 4);
+    for (int i = 0; i < 2000; i++) {
+        um_stream *a = create_stream(device), *b = create_stream(device);
+        um_event event;
+        CHECK_OK(um_fill(a, x, 4, "a", 1));
+        CHECK_OK(um_record(a, &event));
+        CHECK_OK(um_wait(b, event));
+        CHECK_OK(um_stream_callback(b, do_nothing, NULL)); /* calls a worker */
+        for (volatile int spin = 0; spin < i % 256 * 400; spin++) {}
+        um_stream_release(a);
+        um_stream_release(b);
+    }
+    CHECK_OK(um_free(device, x));
+    um_stream_release(own);
+}
+
 /* Nobody waits: the work goes on all the same, and the stream held back does not run early. */
 static void progress_alone(um_device *device)
 {
@@ -533,6 +555,7 @@ static void run_with_threads(const char *threads)
     ping_pong(device, device, 2000);
     ping_pong(checked, checked, 200);
     ping_pong(device, checked, 200);
+    short_lives(device);
     progress_alone(device);
     for (int i = 0; i < 10; i++) release_before_wait(device);
     short_records(device);

@@ -251,10 +251,12 @@ static void finish(um_backend_stream *s, const um_cpu_record *record)
     }
 }
 
-/* Hands s, which the caller drains, to the list of `other`. false: no need to wait. */
+/* Hands s, which the caller drains, to the list of `other`. false: no need to wait. Once parked, s
+ * may run on elsewhere and drop the wait record, and with it what kept `other` alive. */
 static bool park(um_backend_stream *s, um_backend_stream *other, uint64_t ticket)
 {
     stream_retain(s);
+    stream_retain(other);
     s->park = (watch){.ticket = ticket, .parked = s};
     um_mutex_lock(&other->mutex);
     bool parked = add_watch(other, &s->park);
@@ -264,6 +266,7 @@ static bool park(um_backend_stream *s, um_backend_stream *other, uint64_t ticket
     } else {
         stream_unref(s);
     }
+    stream_unref(other);
     return parked;
 }
 
