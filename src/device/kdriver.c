@@ -89,10 +89,25 @@ bool um_kdriver_supports(const um_kdriver *k, const um_op *op, char *why, size_t
     return false;
 }
 
-um_status um_kdriver_run(const um_kdriver *k, const um_op *op, int32_t form, um_kplan_fn fn,
+typedef struct run {
+    um_kdriver_fn fn;
+    um_backend_stream *stream;
+} run;
+
+static um_status compile_and_run(void *ctx, const um_op *op, um_kplan *plan)
+{
+    const run *r = ctx;
+    void *object[UM_KPLAN_LAUNCHES];
+    for (int32_t i = 0; i < plan->launch_count; i++)
+        UM_TRY(um_kcache_compiled(&plan->launch[i], &object[i]));
+    return r->fn(r->stream, op, plan, object);
+}
+
+um_status um_kdriver_run(const um_kdriver *k, const um_op *op, int32_t form, um_kdriver_fn fn,
                          um_backend_stream *stream)
 {
-    um_status status = um_planner_run(k->kernels, &k->limits, op, form, fn, stream);
+    run r = {fn, stream};
+    um_status status = um_planner_run(k->kernels, &k->limits, op, form, compile_and_run, &r);
     return status == UM_OK ? UM_OK : um_fail_tag(k->info.backend, um_op_name(op->id));
 }
 

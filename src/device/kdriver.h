@@ -41,8 +41,12 @@ void um_kdriver_close(um_kdriver *k); /* of one that is all 0, too */
 void um_kdriver_caps(const um_kdriver *k, um_caps *out);
 /* An entry's. An op with f64 is refused where types has none. */
 bool um_kdriver_supports(const um_kdriver *k, const um_op *op, char *why, size_t why_size);
-/* um_planner_run; its failure is the op's. */
-um_status um_kdriver_run(const um_kdriver *k, const um_op *op, int32_t form, um_kplan_fn fn,
+/* Enqueues the launches of a plan; object: what compile made of each one's kernel. */
+typedef um_status (*um_kdriver_fn)(um_backend_stream *stream, const um_op *op, const um_kplan *plan,
+                                   void *const *object);
+/* um_planner_run, whose kernels are compiled before fn is called: other streams need not wait for
+ * that. Its failure is the op's. */
+um_status um_kdriver_run(const um_kdriver *k, const um_op *op, int32_t form, um_kdriver_fn fn,
                          um_backend_stream *stream);
 /* What it is when the plan's fault is found. */
 um_error um_kdriver_fault(const um_kdriver *k, const um_op *op, const um_kplan *plan);

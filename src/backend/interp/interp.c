@@ -396,7 +396,10 @@ static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
 static um_status enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form)
 {
     UM_TRY(state(stream));
-    return um_kdriver_run(&stream->device->k, op, form, enqueue_plan, stream);
+    const um_kdriver *k = &stream->device->k; /* not um_kdriver_run: a kernel may stay as it is */
+    if (um_planner_run(k->kernels, &k->limits, op, form, enqueue_plan, stream) == UM_OK)
+        return UM_OK;
+    return um_fail_tag("interp", um_op_name(op->id));
 }
 
 static um_status interp_enqueue(um_backend_stream *stream, const um_op *op)

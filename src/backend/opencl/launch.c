@@ -78,13 +78,9 @@ static um_status fetch_fault(um_backend_stream *stream, const um_op *op, const u
     return UM_OK;
 }
 
-/* Kernels are compiled first: other streams need not wait for that. */
-static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
+static um_status enqueue_plan(um_backend_stream *stream, const um_op *op, const um_kplan *plan,
+                              void *const *object)
 {
-    um_backend_stream *stream = ctx;
-    void *object[UM_KPLAN_LAUNCHES];
-    for (int32_t i = 0; i < plan->launch_count; i++)
-        UM_TRY(um_kcache_compiled(&plan->launch[i], &object[i]));
     um_status status = prepare_scratch(stream, plan);
     um_mutex_lock(&stream->device->mutex);
     for (int32_t i = 0; i < plan->launch_count && status == UM_OK; i++)

@@ -125,7 +125,6 @@ static void barrier(um_backend_stream *stream, uint32_t before)
         .type = VK_IS_BARRIER, .from = VK_ACCESS_WRITE, .to = VK_ACCESS_READ | VK_ACCESS_WRITE};
     stream->device->vk.vkCmdPipelineBarrier(stream->open->commands, AT_COMMANDS, before, 0, 1,
                                             &memory, 0, NULL, 0, NULL);
-    stream->use_count = 0;
 }
 
 static um_status open_batch(um_backend_stream *stream)
@@ -145,6 +144,7 @@ static um_status open_batch(um_backend_stream *stream)
     batch->number = ++stream->last;
     stream->open = batch;
     barrier(stream, AT_COMMANDS); /* behind what was submitted, of this stream or one waited for */
+    stream->hazards.count = 0;
     return UM_OK;
 }
 
@@ -166,23 +166,9 @@ um_status um_vk_begin(um_backend_stream *stream)
     return UM_OK;
 }
 
-static bool meets(const um_backend_stream *stream, const um_vk_use *use)
+void um_vk_order(um_backend_stream *stream, int32_t count, const um_use *use)
 {
-    for (int32_t i = 0; i < stream->use_count; i++) {
-        const um_vk_use *before = &stream->use[i];
-        if ((before->written || use->written) && before->begin < use->end &&
-            use->begin < before->end)
-            return true;
-    }
-    return false;
-}
-
-void um_vk_order(um_backend_stream *stream, int32_t count, const um_vk_use *use)
-{
-    bool apart = stream->use_count + count > UM_VK_USES;
-    for (int32_t i = 0; i < count && !apart; i++) apart = meets(stream, &use[i]);
-    if (apart) barrier(stream, AT_COMMANDS);
-    for (int32_t i = 0; i < count; i++) stream->use[stream->use_count++] = use[i];
+    if (um_hazards_meet(&stream->hazards, count, use)) barrier(stream, AT_COMMANDS);
 }
 
 void um_vk_copy_bytes(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)
@@ -190,7 +176,7 @@ void um_vk_copy_bytes(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_
     vk_range to = um_vk_find(stream->device, dst, size_bytes, NULL);
     vk_range from = um_vk_find(stream->device, src, size_bytes, NULL);
     const vk_copy region = {from.offset, to.offset, size_bytes};
-    const um_vk_use use[] = {{src, src + size_bytes, false}, {dst, dst + size_bytes, true}};
+    const um_use use[] = {{src, src + size_bytes, false}, {dst, dst + size_bytes, true}};
     um_vk_order(stream, 2, use);
     stream->device->vk.vkCmdCopyBuffer(stream->open->commands, from.buffer, to.buffer, 1, &region);
 }
@@ -198,7 +184,7 @@ void um_vk_copy_bytes(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_
 void um_vk_fill_words(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint32_t word)
 {
     vk_range to = um_vk_find(stream->device, dst, size_bytes, NULL);
-    const um_vk_use use = {dst, dst + size_bytes, true};
+    const um_use use = {dst, dst + size_bytes, true};
     um_vk_order(stream, 1, &use);
     stream->device->vk.vkCmdFillBuffer(stream->open->commands, to.buffer, to.offset, size_bytes,
                                        word);

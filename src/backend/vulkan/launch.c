@@ -127,7 +127,7 @@ um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **objec
 
 /* A launch on its way into the open batch. */
 typedef struct arguments {
-    um_vk_use use[UM_K_MAX_BUFFERS];
+    um_use use[UM_K_MAX_BUFFERS];
     vk_range range[UM_K_MAX_BUFFERS + 1];
     uint32_t word[WORDS_MAX], word_count;
 } arguments;
@@ -153,7 +153,7 @@ static void gather(um_backend_stream *stream, const program *p, const um_klaunch
             a->range[i].size_bytes += before;
             a->word[n++] = (uint32_t)(before / p->buffers.element_bytes[i]);
         }
-        a->use[i] = (um_vk_use){begin - before, begin + size, p->buffers.is_written[i]};
+        a->use[i] = (um_use){begin - before, begin + size, p->buffers.is_written[i]};
     }
     memcpy(a->word + n, l->scalar, (size_t)l->scalar_count * sizeof *l->scalar);
     a->word_count = n + (uint32_t)l->scalar_count;
@@ -250,13 +250,9 @@ static um_status fetch_fault(um_backend_stream *stream, const um_op *op, const u
     return UM_OK;
 }
 
-/* Kernels are compiled first: who asks for the stream's state need not wait for that. */
-static um_status enqueue_plan(void *ctx, const um_op *op, um_kplan *plan)
+static um_status enqueue_plan(um_backend_stream *stream, const um_op *op, const um_kplan *plan,
+                              void *const *object)
 {
-    um_backend_stream *stream = ctx;
-    void *object[UM_KPLAN_LAUNCHES];
-    for (int32_t i = 0; i < plan->launch_count; i++)
-        UM_TRY(um_kcache_compiled(&plan->launch[i], &object[i]));
     um_mutex_lock(&stream->mutex);
     um_status status = prepare_scratch(stream, plan);
     for (int32_t i = 0; i < plan->launch_count && status == UM_OK; i++)

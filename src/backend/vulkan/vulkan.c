@@ -109,7 +109,7 @@ static void vulkan_close(um_backend_device *device)
     um_kdriver_close(&device->k);
     if (device->handle) {
         um_vk_batches_release(device);
-        um_vk_memory_release(device);
+        um_blocks_release(&device->blocks);
         if (device->layout)
             device->vk.vkDestroyPipelineLayout(device->handle, device->layout, NULL);
         if (device->set_layout)
@@ -131,6 +131,7 @@ static um_status vulkan_open(int32_t ordinal, um_backend_device **out)
         return status;
     }
     device->physical = um_vk_device_at(ordinal);
+    um_vk_memory_init(device);
     set_ways(device);
     status = um_vk_open(device);
     if (status == UM_OK) status = um_vk_layout_create(device);

@@ -13,8 +13,9 @@
 #define UM_BACKEND_VULKAN_VULKAN_H
 
 #include "backend/vulkan/vk.h"
+#include "device/blocks.h"
+#include "device/hazards.h"
 #include "device/kdriver.h"
-#include "device/memmap.h"
 
 #include <stdatomic.h>
 #include <umbel/backend.h>
@@ -47,8 +48,6 @@ um_status um_vk_fail(const char *call, int32_t code);
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
 
-typedef struct um_vk_block um_vk_block;
-
 enum { UM_VK_QUEUES = 8, UM_VK_COMMANDS = 128 }; /* of a batch at most */
 enum {
     UM_VK_HOST = VK_MEMORY_VISIBLE | VK_MEMORY_COHERENT,
@@ -67,14 +66,14 @@ struct um_backend_device {
     uint32_t queue_count;
     um_mutex mutex; /* of what follows, and submitting */
     uint32_t next_queue;
-    um_memmap map;            /* of blocks */
-    um_vk_block *blocks[2];   /* the device's, the host's */
+    um_blocks blocks;         /* the device's, the host's */
     struct um_vk_batch *idle; /* batches to be used again */
 };
 
 /* Of those in `bits` the first type of memory that has what it must, and if one does, what is
  * better to have; -1: none has. */
 int32_t um_vk_memory_type(const um_vk_physical *p, uint32_t bits, uint32_t must, uint32_t better);
+void um_vk_memory_init(um_backend_device *device);
 /* Of the device's memory, or of the host's, which both see. um_vk_free is for either. */
 um_status um_vk_take(um_backend_device *device, uint64_t size_bytes, bool is_host, um_ptr *out);
 um_status um_vk_alloc(um_backend_device *device, uint64_t size_bytes, um_ptr *out);
@@ -82,8 +81,6 @@ void um_vk_free(um_backend_device *device, um_ptr ptr);
 /* The buffer of an address that is in one, and where in it; where the host sees it, or NULL. `host`
  * may be NULL. */
 vk_range um_vk_find(um_backend_device *device, um_ptr ptr, uint64_t size_bytes, void **host);
-/* All of it, when the device goes. */
-void um_vk_memory_release(um_backend_device *device);
 
 /* ---- batch.c -------------------------------------------------------------------------------- */
 
@@ -114,8 +111,6 @@ typedef struct um_vk_held {
     um_vk_fault *fault; /* the same as shared, if it is one */
 } um_vk_held;
 
-enum { UM_VK_USES = 64 };
-
 typedef struct um_vk_batch {
     struct um_vk_batch *next; /* the one after it, or unused */
     uint64_t number;          /* what the stream's semaphore is when it is done */
@@ -130,12 +125,6 @@ typedef struct um_vk_batch {
     uint64_t wait_value;
 } um_vk_batch;
 
-/* A range that commands since the last barrier read or write. */
-typedef struct um_vk_use {
-    um_ptr begin, end;
-    bool written;
-} um_vk_use;
-
 struct um_backend_stream {
     um_backend_device *device;
     vk_handle queue;
@@ -144,8 +133,7 @@ struct um_backend_stream {
     um_vk_batch *open, *first, *newest; /* recorded into; submitted, oldest first */
     uint64_t last;                      /* the highest number a batch has had */
     um_error error;                     /* code OK: none */
-    um_vk_use use[UM_VK_USES];
-    int32_t use_count;
+    um_hazards hazards;
     um_ptr scratch;
     uint64_t scratch_bytes;
 };
@@ -153,8 +141,8 @@ struct um_backend_stream {
 /* All with the stream's mutex held. begin, before each command: there is an open batch, with room
  * for it; or the stream's error is returned. */
 um_status um_vk_begin(um_backend_stream *stream);
-/* A barrier, if the uses, in one command, meet those before. */
-void um_vk_order(um_backend_stream *stream, int32_t count, const um_vk_use *use);
+/* A barrier, if a command of these uses needs one. */
+void um_vk_order(um_backend_stream *stream, int32_t count, const um_use *use);
 /* Commands, in order. */
 void um_vk_copy_bytes(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes);
 void um_vk_fill_words(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint32_t word);
