@@ -61,8 +61,8 @@ typedef struct um_kunit {
     int32_t tile_count;
     uint32_t subgroup; /* invocations; all subgroups of such kernels have as many */
     bool async_copy;
-    uint32_t own_tile; /* of a processor: rows and columns of a product an invocation makes; a
-                        * multiple of 4, at most 16 */
+    uint32_t own_tile; /* of a processor: rows and columns of a large product an invocation makes;
+                        * a multiple of 4, at most 16 */
 } um_kunit;
 
 typedef struct um_kplan {

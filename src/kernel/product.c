@@ -24,7 +24,8 @@ enum {
     DIRECT = 8,        /* rows and columns that an invocation makes by itself where nobody says, */
     DIRECT_MAX = 16,
     DIRECT_FOURS_MAX = DIRECT_MAX * DIRECT_MAX / LANES,
-    DIRECT_GROUP = 16 /* of so many */
+    DIRECT_GROUP = 16,    /* of so many */
+    DIRECT_MUCH = 1 << 21 /* multiplications, for a larger tile where the device has one */
 };
 #define PARTIAL_MAX ((int64_t)1 << 24) /* numbers in scratch memory */
 
@@ -540,6 +541,13 @@ static int32_t rule_of(const um_product *s, const um_kunit *unit)
     return s->p->compute != UM_F64 && s->p->rows > 2 * TILE ? FORM_TALL : 0;
 }
 
+/* Drivers take seconds to compile a large one, which is for products of so much. */
+static uint32_t direct_of(const um_kproduct *p, const um_kunit *unit)
+{
+    bool much = output_count(p) >= um_ceil_div(DIRECT_MUCH, UM_MAX(p->depth, 1));
+    return unit && unit->own_tile && much ? unit->own_tile : DIRECT;
+}
+
 static void take_form(um_product *s, um_kplan *plan)
 {
     const um_kproduct *p = s->p;
@@ -550,8 +558,7 @@ static void take_form(um_product *s, um_kplan *plan)
         if (++count == plan->form) form = forms[i];
     }
     s->block = form & FORM_TALL ? 2 * LANES : LANES;
-    uint32_t own = plan->unit && plan->unit->own_tile ? plan->unit->own_tile : DIRECT;
-    s->direct = form & FORM_DIRECT ? own : 0;
+    s->direct = form & FORM_DIRECT ? direct_of(p, plan->unit) : 0;
     if (s->direct) s->group = DIRECT_GROUP;
     s->splits = form & (FORM_WHOLE | FORM_DIRECT) ? 1 : split_count(s, s->block);
     if (is_tiled(p) && !s->tile) plan->form_count = count; /* of a matrix unit there is one form */

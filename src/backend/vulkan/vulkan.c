@@ -67,7 +67,7 @@ static bool is_asked(const char *word) { return um_list_has(um_env_get(UM_ENV_VU
 static um_status open_kernels(um_backend_device *device, int32_t ordinal)
 {
     /* What lavapipe loads, it loads lane by lane: a larger tile loads less. */
-    static const um_kunit processor = {.own_tile = 12};
+    static const um_kunit processor = {.own_tile = 16};
     const vk_properties *p = &device->physical->properties;
     bool is_cpu = p->kind == VK_DEVICE_CPU;
     const um_kunit *unit = is_cpu && !is_asked("gpu") ? &processor : &device->physical->unit;
