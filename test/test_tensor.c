@@ -340,6 +340,27 @@ static void test_errors(void)
     um_release(x);
 }
 
+/* As another dtype, each value once rounded: 2^53 + 1 has no f64, 2^24 + 1 no f32. */
+static void test_read_as(void)
+{
+    const int64_t x[] = {((int64_t)1 << 53) + 1, -7, ((int64_t)1 << 24) + 1};
+    double wide[3];
+    float narrow[3];
+    um_tensor *t = um_from_host(device, UM_I64, 1, (int64_t[]){3}, x);
+    CHECK_OK(um_read_f64(t, wide, 3));
+    CHECK(wide[0] == 0x1p53 && wide[1] == -7 && wide[2] == 0x1p24 + 1);
+    CHECK_OK(um_read_f32(t, narrow, 3));
+    CHECK(narrow[0] == 0x1p53f && narrow[1] == -7 && narrow[2] == 0x1p24f);
+    CHECK_FAILS(um_read_f64(t, wide, 2), UM_INVALID_ARGUMENT, "wanted 3");
+    CHECK_FAILS(um_read_f64(t, NULL, 3), UM_INVALID_ARGUMENT, "dst is NULL");
+    um_release(t);
+    t = um_full(device, UM_F64, 1, (int64_t[]){3}, 1 + 0x1p-30);
+    CHECK_OK(um_read_f64(t, wide, 3));
+    CHECK_OK(um_read_f32(t, narrow, 3));
+    CHECK(wide[2] == 1 + 0x1p-30 && narrow[2] == 1);
+    um_release(t);
+}
+
 /* An index outside its table is found while the stream runs: what depends on it fails for good,
  * what was there before and what comes after is whole. */
 static void test_async_error(void)
@@ -488,6 +509,7 @@ int main(void)
     TEST(test_long_graphs);
     TEST(test_promotion);
     TEST(test_errors);
+    TEST(test_read_as);
     TEST(test_async_error);
     TEST(test_layers);
     TEST(test_wrap);

@@ -63,7 +63,24 @@ static void test_memory_apart(void)
     um_stream_release(stream);
 }
 
-/* Argument: a device with too little shared memory for kernels that use a matrix unit. */
+/* The host reads as f64 what is there; a tensor of f64 is refused. */
+static void test_no_f64(void)
+{
+    const int64_t x[] = {INT64_MAX, -3, ((int64_t)1 << 53) - 1};
+    um_caps caps = {.struct_size = sizeof caps};
+    double out[3];
+    CHECK_OK(um_device_caps(device, &caps));
+    CHECK(!(caps.features & UM_FEATURE_F64) && !(caps.storage & (1u << UM_F64)));
+    um_tensor *t = um_from_host(device, UM_I64, 1, (int64_t[]){3}, x);
+    CHECK_OK(um_read_f64(t, out, 3));
+    CHECK(out[0] == 0x1p63 && out[1] == -3 && out[2] == 0x1p53 - 1);
+    um_tensor *wide = um_neg(um_cast(t, UM_F64));
+    CHECK_FAILS(um_read_f64(wide, out, 3), UM_UNSUPPORTED, "no f64");
+    um_release(wide);
+}
+
+/* Argument: a device with too little shared memory for kernels that use a matrix unit, and no f64.
+ */
 int main(int argc, char **argv)
 {
     (void)argv;
@@ -71,6 +88,7 @@ int main(int argc, char **argv)
     setenv("UMBEL_VULKAN", "gpu", 1);
     vk_wrap.pretends = vk_wrap.keeps_f16 = true;
     vk_wrap.shared_bytes = argc > 1 ? 32768 : 65536;
+    vk_wrap.without_f64 = argc > 1;
     if (um_open("vulkan:0", &device) != UM_OK) {
         printf("skipped: %s\n", um_last_error()->message);
         return 77;
@@ -80,6 +98,7 @@ int main(int argc, char **argv)
     else
         TEST(test_matrices_and_budget);
     TEST(test_memory_apart);
+    if (argc > 1) TEST(test_no_f64);
     um_device_release(device);
     return TEST_RESULT();
 }

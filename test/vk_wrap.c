@@ -118,6 +118,7 @@ static void pretend_features(vk_handle physical, vk_features *out)
     wrap_vkGetPhysicalDeviceFeatures2(physical, out);
     vk_more_features *matrix = find_struct(out, MATRIX_FEATURES);
     if (matrix) matrix->has[0] = matrix->has[1] = 1;
+    if (vk_wrap.without_f64) out->has[VK_HAS_F64] = 0;
 }
 
 static void keep_f16(vk_handle physical, vk_properties *out)

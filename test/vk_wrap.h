@@ -20,11 +20,12 @@ typedef struct vk_wrap_state {
     const char *_Atomic failed;       /* the first call that did */
     /* The devices say that they have cooperative matrices, of the shapes in vk_wrap.c, that of each
      * heap 3 of 5 MiB are in use, that buffers are not larger than VK_WRAP_BUFFER_MAX, and that the
-     * host does not see the device's memory. */
+     * host does not see the device's memory; without_f64: that they have no f64. */
     _Atomic bool pretends, matrices_asked; /* when the device was made: for no more than is used */
-    _Atomic bool keeps_f16;                /* they say that they keep the subnormals of f16 */
-    uint32_t shared_bytes;                 /* that it says it has, then */
-    _Atomic uint64_t allocated[2];         /* of the device's memory, the host's, then */
+    _Atomic bool without_f64;
+    _Atomic bool keeps_f16;        /* they say that they keep the subnormals of f16 */
+    uint32_t shared_bytes;         /* that it says it has, then */
+    _Atomic uint64_t allocated[2]; /* of the device's memory, the host's, then */
 } vk_wrap_state;
 
 extern vk_wrap_state vk_wrap;
