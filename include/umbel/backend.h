@@ -84,6 +84,16 @@ typedef struct um_backend {
      * is done: with UM_OK, or with the error that the stream has by then. Exactly once if it
      * returns UM_OK, else never. NULL: the core waits for the stream and calls. */
     um_status (*call)(um_backend_stream *stream, um_stream_fn fn, void *user);
+
+    /* Optional, both or none: work that a stream does again and again (a graph's). recorder gives a
+     * stream whose enqueue, enqueue_batch, copy and fill are noted instead of done; of it nothing
+     * else is asked but stream_destroy, also while what it has noted is under way. UNSUPPORTED,
+     * here and of what it is asked: it cannot be noted, and is asked of the stream each time. */
+    um_status (*recorder)(um_backend_stream *stream, um_backend_stream **out);
+    /* All that its recorder has noted, behind the stream's other work, as if it were asked for
+     * again; that all may also be under way from before. NOT_READY: nothing is done, and what is
+     * noted cannot be used any more; it is noted anew. */
+    um_status (*replay)(um_backend_stream *stream, um_backend_stream *recorder);
 } um_backend;
 
 /* Records a failure as the calling thread's last error and returns code. backend and op may be

@@ -18,6 +18,7 @@ um_status um_capture_begin(um_stream *stream)
     um_graph *graph = um_mem_zalloc(sizeof *graph);
     if (!graph) return UM_FAIL(UM_OUT_OF_MEMORY, "um_capture_begin: no memory for a graph");
     atomic_init(&graph->refs, 1);
+    atomic_init(&graph->weak, 1);
     graph->device = um_device_retain(stream->device);
     stream->capture = graph;
     return UM_OK;
@@ -49,7 +50,12 @@ void um_graph_release(um_graph *graph)
     um_arena_release(&graph->arena);
     um_mem_free(graph->slots);
     um_device_release(graph->device);
-    um_mem_free(graph);
+    um_graph_weak_release(graph);
+}
+
+void um_graph_weak_release(um_graph *graph)
+{
+    if (atomic_fetch_sub_explicit(&graph->weak, 1, memory_order_acq_rel) == 1) um_mem_free(graph);
 }
 
 int64_t um_graph_node_count(const um_graph *graph) { return graph ? graph->node_count : 0; }
@@ -282,6 +288,21 @@ static um_status make_slots(um_graph *graph)
     return UM_OK;
 }
 
+/* Shorter ones would be submissions of their own for little. */
+static void mark_runs(um_graph *graph)
+{
+    enum { RUN_MIN = 4 };
+    um_graph_node *first = NULL;
+    int64_t count = 0;
+    for (um_graph_node *node = graph->first; node; node = node->next) {
+        um_graph_kind kind = node->kind;
+        bool in_run = kind == UM_GRAPH_OP || kind == UM_GRAPH_COPY || kind == UM_GRAPH_FILL;
+        count = in_run ? count + 1 : 0;
+        if (count == 1) first = node;
+        if (count >= RUN_MIN) first->run_count = count;
+    }
+}
+
 um_status um_capture_end(um_stream *stream, um_graph **out)
 {
     if (out) *out = NULL;
@@ -293,6 +314,7 @@ um_status um_capture_end(um_stream *stream, um_graph **out)
     stream->capture = NULL;
     um_status status = out ? make_slots(graph) : UM_OK;
     if (out && status == UM_OK) {
+        mark_runs(graph);
         *out = graph;
     } else {
         um_graph_release(graph);

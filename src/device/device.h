@@ -91,7 +91,8 @@ struct um_stream {
     struct um_graph *capture; /* what it is asked becomes a part of, or NULL */
     void *room;               /* of launches */
     size_t room_bytes;
-    _Atomic uint32_t clears; /* of its error, counted before and after */
+    struct um_recording *recordings; /* of graphs launched on it */
+    _Atomic uint32_t clears;         /* of its error, counted before and after */
     /* under the mutex in stream.c */
     int32_t refs; /* the owner's, and one for each call that found it by id */
     um_stream *bucket_next;
@@ -206,6 +207,8 @@ um_status um_capture_call(um_stream *stream, um_stream_fn fn, void *user);
 um_status um_not_capturing(um_stream *stream, const char *who);
 /* Throws away what it has. */
 void um_capture_drop(um_stream *stream);
+/* What is recorded of graphs for the stream: all, or of those that are gone. */
+void um_recordings_drop(um_stream *stream, bool all);
 
 /* ---- stream.c ------------------------------------------------------------------------------- */
 

@@ -30,6 +30,7 @@ typedef struct um_graph_node {
     um_graph_kind kind;
     int32_t place_count;
     int64_t batch_count;    /* OP: the first of so many that are enqueued as one; else 0 */
+    int64_t run_count;      /* the first of so many that a backend can record; else 0 */
     um_graph_place *places; /* OP: of the inputs, then of the outputs, slot -1: empty. Else of dst
                                and src, slot -1: in the host */
     um_op *op;              /* cut behind its last input; its program is the graph's */
@@ -50,13 +51,25 @@ typedef struct um_graph_slot {
 } um_graph_slot;
 
 struct um_graph {
-    _Atomic int32_t refs;
-    um_device *device; /* a reference */
-    um_arena arena;    /* the nodes and all they have */
+    _Atomic int32_t refs, weak; /* once refs is 0 nothing else is good; weak: while there are refs,
+                                   and of each recording */
+    um_device *device;          /* a reference */
+    um_arena arena;             /* the nodes and all they have */
     um_graph_node *first, *last;
     int64_t node_count, place_count, batch_max;
     um_graph_slot *slots; /* by address */
     int32_t slot_count;
 };
+
+/* A run of nodes as a stream's backend recorded it. */
+typedef struct um_recording {
+    struct um_recording *next;
+    um_graph *graph; /* a weak reference */
+    const um_graph_node *first, *last;
+    um_backend_stream *recorder;
+    bool refused; /* it cannot record that */
+} um_recording;
+
+void um_graph_weak_release(um_graph *graph);
 
 #endif

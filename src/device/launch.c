@@ -1,5 +1,5 @@
 /* Replaying a graph: where each slot is now, whether that may be, and the nodes one after the
- * other. Capturing is in capture.c. */
+ * other, or what the stream's backend recorded of them. Capturing is in capture.c. */
 #include "device/graph.h"
 #include "op/table.h"
 
@@ -8,11 +8,12 @@ typedef unsigned long long ull; /* for messages */
 /* One launch. All arrays are in the stream's room, which is kept from launch to launch. */
 typedef struct launch {
     um_stream *stream;
-    const um_graph *graph;
+    um_graph *graph;
     const um_remap *remaps;
     int32_t remap_count;
     uint64_t *shift;  /* a slot: to be added to its addresses, modulo 2^64 */
     int32_t *remap;   /* a slot: which moved it, or -1 */
+    uint64_t moves;   /* 0: nothing is elsewhere than it was */
     um_op *ops;       /* of a batch, or one */
     const um_op **op; /* the same, as the backend takes them */
 } launch;
@@ -85,6 +86,7 @@ static um_status place_slot(launch *l, int32_t index)
         }
         l->shift[index] = r->to - r->from;
         l->remap[index] = i;
+        l->moves |= l->shift[index];
         break;
     }
     if (l->shift[index] % (uint64_t)slot->align_bytes == 0) return UM_OK;
@@ -150,13 +152,18 @@ static uint64_t shift_of(const launch *l, const um_graph_node *node, int32_t pla
     return slot >= 0 ? l->shift[slot] : 0;
 }
 
+static bool is_moved(const launch *l, const um_graph_node *node)
+{
+    uint64_t any = 0;
+    for (int32_t i = 0; i < node->place_count; i++) any |= shift_of(l, node, i);
+    return any != 0;
+}
+
 /* The node's op with addresses of now: itself, or a copy in ops[index]. */
 static const um_op *turn(const launch *l, const um_graph_node *node, int64_t index)
 {
     const um_op *op = node->op;
-    uint64_t any = 0;
-    for (int32_t i = 0; i < node->place_count; i++) any |= shift_of(l, node, i);
-    if (any == 0) return op;
+    if (!is_moved(l, node)) return op;
     um_op *own = &l->ops[index];
     memcpy(own, op, offsetof(um_op, in) + (size_t)op->in_count * sizeof op->in[0]);
     for (int32_t i = 0; i < op->in_count; i++) own->in[i].ptr += shift_of(l, node, i);
@@ -175,7 +182,7 @@ static um_status run_elsewhere(const launch *l, const um_graph_node *node)
 }
 
 /* Moves on to the last node of a batch. */
-static um_status run_batch(const launch *l, const um_graph_node **node)
+static um_status run_batch(const launch *l, um_backend_stream *handle, const um_graph_node **node)
 {
     int64_t count = (*node)->batch_count;
     l->op[0] = turn(l, *node, 0);
@@ -183,17 +190,18 @@ static um_status run_batch(const launch *l, const um_graph_node **node)
         *node = (*node)->next;
         l->op[i] = turn(l, *node, i);
     }
-    return um_table_enqueue_batch(l->stream->device->driver.table, l->stream->handle, count, l->op);
+    return um_table_enqueue_batch(l->stream->device->driver.table, handle, count, l->op);
 }
 
-static um_status run_node(const launch *l, const um_graph_node **at)
+/* On the stream, or its recorder. */
+static um_status run_node(const launch *l, um_backend_stream *handle, const um_graph_node **at)
 {
     const um_graph_node *node = *at;
     const um_backend *table = l->stream->device->driver.table;
-    um_backend_stream *handle = l->stream->handle;
     switch (node->kind) {
     case UM_GRAPH_OP:
-        return node->batch_count > 0 ? run_batch(l, at) : table->enqueue(handle, turn(l, node, 0));
+        return node->batch_count > 0 ? run_batch(l, handle, at)
+                                     : table->enqueue(handle, turn(l, node, 0));
     case UM_GRAPH_ELSEWHERE: return run_elsewhere(l, node);
     case UM_GRAPH_COPY:
         return table->copy(handle, node->dst + shift_of(l, node, 0),
@@ -211,6 +219,90 @@ static um_status run_node(const launch *l, const um_graph_node **at)
     return UM_OK;
 }
 
+/* ---- recordings ----------------------------------------------------------------------------- */
+
+static void release_recorder(const um_stream *stream, um_recording *r)
+{
+    if (r->recorder) stream->device->driver.table->stream_destroy(r->recorder);
+    r->recorder = NULL;
+}
+
+void um_recordings_drop(um_stream *stream, bool all)
+{
+    for (um_recording *r, **at = &stream->recordings; (r = *at) != NULL;) {
+        if (!all && atomic_load(&r->graph->refs) > 0) {
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        release_recorder(stream, r);
+        um_graph_weak_release(r->graph);
+        um_mem_free(r);
+    }
+}
+
+static um_status get_recording(const launch *l, const um_graph_node *first, um_recording **out)
+{
+    um_stream *stream = l->stream;
+    um_recording *r = stream->recordings;
+    while (r && (r->graph != l->graph || r->first != first)) r = r->next;
+    *out = r;
+    if (r) return UM_OK;
+    *out = r = um_mem_zalloc(sizeof *r);
+    if (!r) return UM_FAIL(UM_OUT_OF_MEMORY, "um_graph_launch: no memory for a recording");
+    atomic_fetch_add_explicit(&l->graph->weak, 1, memory_order_relaxed);
+    *r = (um_recording){.next = stream->recordings, .graph = l->graph, .first = first};
+    r->last = first;
+    for (int64_t i = 1; i < first->run_count; i++) r->last = r->last->next;
+    stream->recordings = r;
+    return UM_OK;
+}
+
+static um_status record_run(const launch *l, um_recording *r)
+{
+    const um_backend *table = l->stream->device->driver.table;
+    um_status status = table->recorder(l->stream->handle, &r->recorder);
+    if (status == UM_OK && !r->recorder)
+        status = UM_FAIL(UM_INTERNAL, "%s makes a recorder and gives none", table->name);
+    const um_graph_node *end = r->last->next;
+    for (const um_graph_node *node = r->first; status == UM_OK && node != end; node = node->next)
+        status = run_node(l, r->recorder, &node);
+    if (status != UM_OK) release_recorder(l->stream, r);
+    r->refused = status == UM_UNSUPPORTED;
+    return status;
+}
+
+/* The run that begins with the node; moves on to its last. NOT_READY: it is to be done node by
+ * node. */
+static um_status replay_run(const launch *l, const um_graph_node **node)
+{
+    const um_backend *table = l->stream->device->driver.table;
+    um_error before = *um_last_error();
+    um_recording *r;
+    UM_TRY(get_recording(l, *node, &r));
+    um_status status = UM_NOT_READY;
+    for (int tries = 0; tries < 2 && status == UM_NOT_READY && !r->refused; tries++) {
+        if (tries > 0) release_recorder(l->stream, r);
+        status = r->recorder ? UM_OK : record_run(l, r);
+        if (status == UM_OK) status = table->replay(l->stream->handle, r->recorder);
+    }
+    if (status == UM_OK) *node = r->last;
+    if (!r->refused) return status;
+    um_fail_again(&before);
+    return UM_NOT_READY;
+}
+
+/* Whether the backend records, and the run is where it was. */
+static bool can_replay(const launch *l, const um_graph_node *node)
+{
+    const um_backend *table = l->stream->device->driver.table;
+    int64_t count = table->recorder && table->replay ? node->run_count : 0;
+    if (count == 0) return false;
+    for (; l->moves && count > 0; count--, node = node->next)
+        if (is_moved(l, node)) return false;
+    return true;
+}
+
 um_status um_graph_launch(um_stream *stream, um_graph *graph, const um_remap *remaps,
                           int32_t remap_count)
 {
@@ -226,8 +318,11 @@ um_status um_graph_launch(um_stream *stream, um_graph *graph, const um_remap *re
     launch l = {.stream = stream, .graph = graph, .remaps = remaps, .remap_count = remap_count};
     UM_TRY(get_room(&l));
     UM_TRY(place_slots(&l));
+    um_recordings_drop(stream, false);
     for (const um_graph_node *node = graph->first; node; node = node->next) {
-        UM_TRY(run_node(&l, &node));
+        um_status status = can_replay(&l, node) ? replay_run(&l, &node) : UM_NOT_READY;
+        if (status == UM_NOT_READY) status = run_node(&l, stream->handle, &node);
+        UM_TRY(status);
     }
     return UM_OK;
 }

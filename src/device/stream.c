@@ -51,6 +51,7 @@ static void stream_unref(um_stream *stream)
     if (last) table_remove(stream);
     um_mutex_unlock(&streams.mutex);
     if (!last) return;
+    um_recordings_drop(stream, true);
     stream->device->driver.table->stream_destroy(stream->handle);
     um_fallback_release(stream);
     um_mem_free(stream->room);
