@@ -22,6 +22,7 @@ typedef struct lane {
     um_ptr counter, matrix[3];
     um_graph *graph; /* one step of counting, captured in the first lane of the device */
     um_ptr graph_counter;
+    um_graph *own; /* counts, and computes on what the lane has: long enough to be recorded */
     int64_t counted, promised;
     _Atomic int64_t calls;
     float host[CELLS];
@@ -97,11 +98,15 @@ static void compute_batch(lane *l)
     l->counted++;
 }
 
-static void launch(lane *l)
+static void launch(lane *l, uint32_t random)
 {
+    l->counted++;
+    if (random & 1) {
+        CHECK_OK(um_graph_launch(l->stream, l->own, NULL, 0));
+        return;
+    }
     um_remap remap = {l->graph_counter, 16, l->counter};
     CHECK_OK(um_graph_launch(l->stream, l->graph, &remap, 1));
-    l->counted++;
 }
 
 /* Memory of the pool: used, copied from, given back, also behind another stream. */
@@ -186,7 +191,7 @@ static void step(stress *s, int32_t own, uint32_t random)
     case 1:
     case 2: compute(l, random / 13); break;
     case 3: compute_batch(l); break;
-    case 4: launch(l); break;
+    case 4: launch(l, random / 13); break;
     case 5:
     case 6: come_and_go(l, random / 13); break;
     case 7: copy_host(l, random / 13); break;
@@ -219,6 +224,16 @@ static void stress_thread(void *arg)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
+static void capture_own(lane *l)
+{
+    CHECK_OK(um_capture_begin(l->stream));
+    compute(l, 1);
+    compute_batch(l);
+    l->counted--; /* not yet */
+    CHECK_OK(um_copy(l->stream, l->matrix[0], l->matrix[2], CELL_BYTES));
+    CHECK_OK(um_capture_end(l->stream, &l->own));
+}
+
 static void make_lane(stress *s, int32_t index)
 {
     lane *l = &s->lanes[index];
@@ -240,6 +255,7 @@ static void make_lane(stress *s, int32_t index)
     }
     l->graph = s->graph[index % 2];
     l->graph_counter = s->graph_counter[index % 2];
+    capture_own(l);
 }
 
 static void run_stress(double seconds, const char *first, const char *second)
@@ -259,7 +275,9 @@ static void run_stress(double seconds, const char *first, const char *second)
     for (int i = 0; i < THREADS; i++) um_thread_join(thread[i]);
     for (int32_t i = 0; i < STREAMS; i++) {
         check_counter(&s.lanes[i]);
+        if (i % 4) um_graph_release(s.lanes[i].own); /* before its stream, or behind it */
         um_stream_release(s.lanes[i].stream);
+        if (i % 4 == 0) um_graph_release(s.lanes[i].own);
     }
     um_pool_stats stats = {.struct_size = sizeof stats};
     CHECK_OK(um_pool_get_stats(s.device[0], &stats));

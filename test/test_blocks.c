@@ -138,6 +138,32 @@ static void test_without_memory(void)
     um_blocks_release(&blocks);
 }
 
+/* A list holds until one of its blocks goes, though another one has its address then. */
+static void test_list(void)
+{
+    memory m = {.left_bytes = 16 * BLOCK, .addressed = true, .next = 1 << 16};
+    um_blocks blocks = blocks_of(&m);
+    um_block_list list = {0};
+    um_ptr ptr, large, again;
+    CHECK(um_block_list_holds(&list, &blocks));
+    CHECK_OK(um_blocks_take(&blocks, 1, 0, &ptr));
+    m.next = 1 << 20;
+    CHECK_OK(um_blocks_take(&blocks, 2 * BLOCK, 0, &large));
+    for (int i = 0; i < 3; i++) CHECK_OK(um_block_list_add(&list, &blocks, ptr));
+    CHECK(list.count == 1);
+    CHECK_OK(um_block_list_add(&list, &blocks, large + BLOCK));
+    CHECK(list.count == 2 && um_block_list_holds(&list, &blocks));
+    um_blocks_give(&blocks, ptr); /* stays at hand */
+    CHECK(um_block_list_holds(&list, &blocks));
+    um_blocks_give(&blocks, large);
+    CHECK(!um_block_list_holds(&list, &blocks));
+    m.next = 1 << 20;
+    CHECK_OK(um_blocks_take(&blocks, 2 * BLOCK, 0, &again));
+    CHECK(again == large && !um_block_list_holds(&list, &blocks));
+    um_mem_free(list.at);
+    um_blocks_release(&blocks);
+}
+
 /* ---- hazards -------------------------------------------------------------------------------- */
 
 static void test_hazards(void)
@@ -162,6 +188,7 @@ int main(void)
     TEST(test_blocks);
     TEST(test_last_memory);
     TEST(test_without_memory);
+    TEST(test_list);
     TEST(test_hazards);
     return TEST_RESULT();
 }

@@ -433,6 +433,76 @@ static void test_threads(void)
     um_device_release(device);
 }
 
+/* ---- backends that record ------------------------------------------------------------------- */
+
+static int recorders_asked;
+
+static um_status record_refused(um_backend_stream *stream, um_backend_stream **out)
+{
+    (void)stream;
+    recorders_asked++;
+    *out = NULL;
+    return UM_FAIL(UM_UNSUPPORTED, "it records nothing");
+}
+
+static um_status record_nothing(um_backend_stream *stream, um_backend_stream **out)
+{
+    (void)stream;
+    *out = NULL;
+    return UM_OK;
+}
+
+static um_status replay_nothing(um_backend_stream *stream, um_backend_stream *recorder)
+{
+    (void)stream, (void)recorder;
+    return UM_OK;
+}
+
+/* One that refuses is asked once a stream, and does it all op by op; one that lies is told. */
+static void test_recorders(void)
+{
+    static const um_op_id runs[] = {UM_OP_ADD, UM_OP_NONE};
+    static const um_backend *const table[] = {&fake_few.table};
+    fake_runs = runs;
+    few_make();
+    fake_few.count = 1;
+    fake_few.table.recorder = record_refused;
+    fake_few.table.replay = replay_nothing;
+    um_registry_set_extra(table, 1);
+    um_device *device = open_device("few");
+    um_stream *stream = create_stream(device);
+    um_ptr x, one;
+    um_graph *graph;
+    float result[FLOATS], ones[FLOATS];
+    for (int i = 0; i < FLOATS; i++) ones[i] = 1;
+    CHECK_OK(um_alloc(device, BYTES, &x));
+    CHECK_OK(um_alloc(device, BYTES, &one));
+    CHECK_OK(um_write(stream, x, ones, BYTES));
+    CHECK_OK(um_write(stream, one, ones, BYTES));
+    um_op add = op_of(UM_OP_ADD, 2, x, x, one);
+    CHECK_OK(um_capture_begin(stream));
+    for (int i = 0; i < 5; i++) CHECK_OK(um_enqueue(stream, &add));
+    CHECK_OK(um_capture_end(stream, &graph));
+    um_status marker = UM_FAIL(UM_CANCELLED, "marker");
+    for (int i = 0; i < 3; i++) CHECK_OK(um_graph_launch(stream, graph, NULL, 0));
+    CHECK(um_last_error()->code == marker);
+    CHECK_OK(um_read(stream, result, x, BYTES));
+    CHECK_MSG(result[0] == 16 && recorders_asked == 1, "%g, asked %d times", (double)result[0],
+              recorders_asked);
+    um_stream *other = create_stream(device);
+    fake_few.table.recorder = record_nothing;
+    CHECK_FAILS(um_graph_launch(other, graph, NULL, 0), UM_INTERNAL, "gives none");
+    fake_few.table.replay = NULL;
+    CHECK_OK(um_graph_launch(other, graph, NULL, 0));
+    um_stream_release(other);
+    um_graph_release(graph);
+    CHECK_OK(um_free(device, x));
+    CHECK_OK(um_free(device, one));
+    um_stream_release(stream);
+    um_device_release(device);
+    um_registry_set_extra(NULL, 0);
+}
+
 int main(void)
 {
     unsetenv("UMBEL_DEVICE");
@@ -443,6 +513,7 @@ int main(void)
     TEST(test_warm_launch);
     TEST(test_threads);
     TEST(test_refusals);
+    TEST(test_recorders);
     CHECK(um_mem_live_count() == blocks);
     return TEST_RESULT();
 }

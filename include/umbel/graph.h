@@ -5,10 +5,12 @@
  *     for (...) um_graph_launch(stream, graph, NULL, 0);
  *
  * A launch enqueues the work as it was noted: it asks no op's rules again and, once warm, allocates
- * nothing. Other memory than at capture time is given by ranges, old to new: the capturing code
- * stays as it is, and needs no numbered arguments; a loop names only what changes, such as the
- * buffer of this step's tokens. What changes in shape (a cache that grows) is a new graph, or an op
- * that reads its length from memory.
+ * nothing. On backends that can record (vulkan: command buffers, opencl: kernels with their
+ * arguments) the first launch on a stream does, and later ones cost a submission, however many ops
+ * there are; what a remap moves is enqueued op by op. Other memory than at capture time is given by
+ * ranges, old to new: the capturing code stays as it is, and needs no numbered arguments; a loop
+ * names only what changes, such as the buffer of this step's tokens. What changes in shape (a cache
+ * that grows) is a new graph, or an op that reads its length from memory.
  */
 #ifndef UMBEL_GRAPH_H
 #define UMBEL_GRAPH_H

@@ -29,6 +29,7 @@ static um_status add(um_blocks *blocks, uint64_t size_bytes, int32_t kind)
     um_block *block;
     UM_TRY(blocks->create(blocks->ctx, size_bytes, kind, &block));
     block->size_bytes = size_bytes;
+    block->number = ++blocks->made;
     block->kind = kind;
     um_status status = um_pieces_create(size_bytes, &block->pieces);
     if (status == UM_OK) status = um_memmap_place(&blocks->map, size_bytes, block, &block->base);
@@ -83,11 +84,32 @@ um_block *um_blocks_find(const um_blocks *blocks, um_ptr ptr)
 {
     um_ptr base;
     uint64_t size_bytes;
-    um_memmap_find(&blocks->map, ptr, &base, &size_bytes);
+    if (!um_memmap_find(&blocks->map, ptr, &base, &size_bytes)) return NULL;
     return um_memmap_owner(&blocks->map, base);
 }
 
 void um_blocks_release(um_blocks *blocks)
 {
     for (int32_t kind = 0; kind < UM_BLOCK_KINDS; kind++) drop_some(blocks, kind, -1);
+}
+
+um_status um_block_list_add(um_block_list *list, const um_blocks *blocks, um_ptr ptr)
+{
+    uint64_t number = um_blocks_find(blocks, ptr)->number;
+    for (int64_t i = 0; i < list->count; i++)
+        if (list->at[i].number == number) return UM_OK;
+    void *items = list->at;
+    UM_TRY(um_vec_reserve(&items, &list->capacity, list->count, sizeof *list->at, "blocks"));
+    list->at = items;
+    list->at[list->count++] = (struct um_block_place){ptr, number};
+    return UM_OK;
+}
+
+bool um_block_list_holds(const um_block_list *list, const um_blocks *blocks)
+{
+    for (int64_t i = 0; i < list->count; i++) {
+        const um_block *block = um_blocks_find(blocks, list->at[i].ptr);
+        if (!block || block->number != list->at[i].number) return false;
+    }
+    return true;
 }

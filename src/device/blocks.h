@@ -14,7 +14,7 @@ enum { UM_BLOCK_KINDS = 2 }; /* of memory, each in blocks of its own */
 typedef struct um_block {
     struct um_block *next;
     um_ptr base;
-    uint64_t size_bytes;
+    uint64_t size_bytes, number; /* of all that were made: a later one may get its address */
     int32_t kind;
     um_pieces pieces;
 } um_block;
@@ -29,6 +29,7 @@ typedef struct um_blocks {
     um_status (*create)(void *ctx, uint64_t size_bytes, int32_t kind, um_block **out);
     void (*destroy)(void *ctx, um_block *block);
     /* 0 at first: */
+    uint64_t made; /* blocks */
     um_memmap map;
     um_block *first[UM_BLOCK_KINDS];
 } um_blocks;
@@ -37,8 +38,22 @@ typedef struct um_blocks {
 um_status um_blocks_take(um_blocks *blocks, uint64_t size_bytes, int32_t kind, um_ptr *out);
 /* What was taken. Of each kind one unused block stays at hand. */
 void um_blocks_give(um_blocks *blocks, um_ptr ptr);
-/* The block of any address in one. */
+/* The block of an address, or NULL. */
 um_block *um_blocks_find(const um_blocks *blocks, um_ptr ptr);
 void um_blocks_release(um_blocks *blocks); /* with all that was taken; of one that is all 0, too */
+
+/* Blocks that something made once relies on; all 0: none. */
+typedef struct um_block_list {
+    struct um_block_place {
+        um_ptr ptr;
+        uint64_t number;
+    } * at;
+    int64_t count, capacity;
+} um_block_list;
+
+/* The block of an address in one, once. OUT_OF_MEMORY. */
+um_status um_block_list_add(um_block_list *list, const um_blocks *blocks, um_ptr ptr);
+/* Whether all are still there, and none is another one at its address. */
+bool um_block_list_holds(const um_block_list *list, const um_blocks *blocks);
 
 #endif

@@ -111,6 +111,26 @@ um_status um_kdriver_run(const um_kdriver *k, const um_op *op, int32_t form, um_
     return status == UM_OK ? UM_OK : um_fail_tag(k->info.backend, um_op_name(op->id));
 }
 
+/* By the largest whole part of the pattern that lies as its type has to, each for itself. */
+um_status um_kdriver_fill(um_backend_stream *stream,
+                          um_status (*enqueue)(um_backend_stream *stream, const um_op *op),
+                          um_ptr dst, uint64_t size_bytes, uint64_t pattern, uint32_t pattern_bytes)
+{
+    static const um_dtype of_bytes[] = {[1] = UM_U8, [2] = UM_U16, [4] = UM_U32, [8] = UM_U64};
+    uint32_t part = pattern_bytes;
+    while (dst % part != 0) part /= 2;
+    um_op op = {.id = UM_OP_FILL, .out_count = 1};
+    op.out[0] = (um_view){.dtype = of_bytes[part], .rank = 1};
+    op.out[0].shape[0] = (int64_t)(size_bytes / pattern_bytes);
+    op.out[0].stride[0] = pattern_bytes / part;
+    for (uint32_t at = 0; at < pattern_bytes; at += part) {
+        op.out[0].ptr = dst + at;
+        op.attrs.fill.i = (int64_t)(pattern >> 8 * at & (UINT64_MAX >> (64 - 8 * part)));
+        UM_TRY(enqueue(stream, &op));
+    }
+    return UM_OK;
+}
+
 um_error um_kdriver_fault(const um_kdriver *k, const um_op *op, const um_kplan *plan)
 {
     um_error error = {.code = UM_OUT_OF_RANGE};

@@ -48,6 +48,11 @@ typedef um_status (*um_kdriver_fn)(um_backend_stream *stream, const um_op *op, c
  * that. Its failure is the op's. */
 um_status um_kdriver_run(const um_kdriver *k, const um_op *op, int32_t form, um_kdriver_fn fn,
                          um_backend_stream *stream);
+/* A backend's fill, by ops of its enqueue. */
+um_status um_kdriver_fill(um_backend_stream *stream,
+                          um_status (*enqueue)(um_backend_stream *stream, const um_op *op),
+                          um_ptr dst, uint64_t size_bytes, uint64_t pattern,
+                          uint32_t pattern_bytes);
 /* What it is when the plan's fault is found. */
 um_error um_kdriver_fault(const um_kdriver *k, const um_op *op, const um_kplan *plan);
 

@@ -71,8 +71,7 @@ void um_vk_batches_release(um_backend_device *device)
     }
 }
 
-/* With what it held. Nothing of it runs any more. */
-static void give_batch(um_backend_device *device, um_vk_batch *batch)
+void um_vk_give_batch(um_backend_device *device, um_vk_batch *batch)
 {
     for (int64_t i = 0; i < batch->held_count; i++) let_go(device, &batch->held[i]);
     batch->held_count = 0;
@@ -98,11 +97,11 @@ static um_status make_sets(const um_backend_device *device, um_vk_batch *batch)
 }
 
 /* Once more, or for the first time; one that failed half-way goes on from there. */
-static um_status start_batch(const um_backend_device *device, um_vk_batch *batch)
+static um_status start_batch(const um_backend_device *device, um_vk_batch *batch, uint32_t flags)
 {
     vk_command_pool_info pool = {
         .type = VK_IS_COMMAND_POOL, .flags = VK_POOL_TRANSIENT, .family = device->physical->family};
-    vk_begin_info begin = {.type = VK_IS_BEGIN, .flags = VK_BEGIN_ONCE};
+    vk_begin_info begin = {.type = VK_IS_BEGIN, .flags = flags};
     if (!batch->pool)
         UM_VK_TRY(device, vkCreateCommandPool, device->handle, &pool, NULL, &batch->pool);
     vk_commands_info commands = {.type = VK_IS_COMMANDS, .pool = batch->pool, .count = 1};
@@ -114,6 +113,7 @@ static um_status start_batch(const um_backend_device *device, um_vk_batch *batch
     batch->next = NULL;
     batch->wait = batch->staged_bytes = 0;
     batch->command_count = 0;
+    batch->replayed = NULL;
     return UM_OK;
 }
 
@@ -136,9 +136,9 @@ static um_status open_batch(um_backend_stream *stream)
     um_mutex_unlock(&device->mutex);
     if (!batch) batch = um_mem_zalloc(sizeof *batch);
     if (!batch) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory for commands");
-    um_status status = start_batch(device, batch);
+    um_status status = start_batch(device, batch, stream->records ? VK_BEGIN_MANY : VK_BEGIN_ONCE);
     if (status != UM_OK) {
-        give_batch(device, batch);
+        um_vk_give_batch(device, batch);
         return status;
     }
     batch->number = ++stream->last;
@@ -156,7 +156,7 @@ um_status um_vk_begin(um_backend_stream *stream)
     const um_vk_batch *batch = stream->open;
     UM_TRY(um_error_status(&stream->error));
     int32_t count = batch ? batch->command_count : 0;
-    bool eager = count > 0 && count % COMMANDS_EAGER == 0;
+    bool eager = !stream->records && count > 0 && count % COMMANDS_EAGER == 0;
     if (eager) um_vk_settle(stream);
     if (count == UM_VK_COMMANDS || (eager && !stream->first) ||
         (batch && batch->staged_bytes >= STAGED_MAX))
@@ -169,6 +169,7 @@ um_status um_vk_begin(um_backend_stream *stream)
 void um_vk_order(um_backend_stream *stream, int32_t count, const um_use *use)
 {
     if (um_hazards_meet(&stream->hazards, count, use)) barrier(stream, AT_COMMANDS);
+    if (stream->records) um_vk_note(stream, count, use);
 }
 
 void um_vk_copy_bytes(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)
@@ -202,13 +203,14 @@ void um_vk_discard(um_backend_stream *stream)
         batch->number = stream->newest->number;
         stream->newest = stream->newest->next = batch;
     } else if (batch) {
-        give_batch(stream->device, batch);
+        um_vk_give_batch(stream->device, batch);
     }
 }
 
 static int32_t submit(um_backend_stream *stream, const um_vk_batch *batch)
 {
     const uint32_t at = AT_COMMANDS, waits = batch->wait != 0;
+    const vk_handle commands[] = {batch->commands, batch->replayed};
     vk_timeline_submit values = {.type = VK_IS_TIMELINE_SUBMIT,
                                  .wait_count = waits,
                                  .wait = &batch->wait_value,
@@ -219,8 +221,8 @@ static int32_t submit(um_backend_stream *stream, const um_vk_batch *batch)
                            .wait_count = waits,
                            .wait = &batch->wait,
                            .wait_at = &at,
-                           .commands_count = 1,
-                           .commands = &batch->commands,
+                           .commands_count = batch->replayed ? 2 : 1,
+                           .commands = commands,
                            .signal_count = 1,
                            .signal = &stream->timeline->semaphore};
     um_mutex_lock(&stream->device->mutex); /* others may have the same queue */
@@ -235,7 +237,7 @@ um_status um_vk_flush(um_backend_stream *stream)
     if (!batch) return UM_OK;
     barrier(stream, VK_AT_HOST);
     int32_t code = stream->device->vk.vkEndCommandBuffer(batch->commands);
-    if (code == 0) code = submit(stream, batch);
+    if (code == 0 && !stream->records) code = submit(stream, batch);
     if (code != 0) {
         um_vk_fail("vkQueueSubmit", code);
         um_error_keep(&stream->error, um_last_error());
@@ -260,12 +262,10 @@ void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code)
     while (stream->first && stream->first->number <= value) {
         um_vk_batch *batch = stream->first;
         stream->first = batch->next;
-        for (int64_t i = 0; i < batch->held_count; i++) {
-            const um_vk_fault *fault = batch->held[i].fault;
-            if (fault && *(volatile uint32_t *)fault->word)
-                um_error_keep(&stream->error, &fault->error);
-        }
-        give_batch(stream->device, batch);
+        for (int64_t i = 0; i < batch->held_count; i++)
+            for (const um_vk_fault *fault = batch->held[i].fault; fault; fault = fault->next)
+                if (um_vk_is_found(fault)) um_error_keep(&stream->error, &fault->error);
+        um_vk_give_batch(stream->device, batch);
     }
 }
 
@@ -274,7 +274,7 @@ void um_vk_settle(um_backend_stream *stream)
 {
     const um_backend_device *device = stream->device;
     uint64_t value = 0;
-    if (!stream->first) return;
+    if (!stream->first || stream->records) return;
     int32_t code =
         device->vk.vkGetSemaphoreCounterValue(device->handle, stream->timeline->semaphore, &value);
     if (code == 0 || code == VK_LOST) um_vk_settle_to(stream, value, code);

@@ -205,9 +205,11 @@ static um_status launch(um_backend_stream *stream, program *p, const um_klaunch 
 }
 
 /* The stream's own, as large as any op needed: its work is in order. An older one goes when that is
- * done. */
+ * done. A recorder's ops that may find something have one each, and its word is 0 only before they
+ * are replayed for the first time: of replays on their way none undoes what another has found. */
 static um_status prepare_scratch(um_backend_stream *stream, const um_kplan *plan)
 {
+    if (stream->records && plan->fault[0]) stream->scratch_bytes = 0;
     if (plan->scratch_bytes > stream->scratch_bytes) {
         uint64_t rounded = (plan->scratch_bytes + 65535) / 65536 * 65536;
         um_vk_held held = {0};
@@ -218,7 +220,7 @@ static um_status prepare_scratch(um_backend_stream *stream, const um_kplan *plan
         stream->scratch = held.memory;
         stream->scratch_bytes = rounded;
     }
-    if (!plan->fault[0]) return UM_OK;
+    if (!plan->fault[0] || stream->records) return UM_OK;
     UM_TRY(um_vk_begin(stream));
     um_vk_fill_words(stream, stream->scratch, UM_KFAULT_BYTES, 0);
     return UM_OK;
@@ -247,6 +249,11 @@ static um_status fetch_fault(um_backend_stream *stream, const um_op *op, const u
     memset(fault->word, 0, sizeof(uint32_t));
     stream->open->held[stream->open->held_count - 1].fault = fault;
     um_vk_copy_bytes(stream, fault->ptr, stream->scratch, sizeof(uint32_t));
+    if (!stream->records) return UM_OK;
+    fault->origin = stream->scratch;
+    fault->next = stream->faults;
+    stream->faults = fault;
+    stream->scratch_bytes = 0;
     return UM_OK;
 }
 

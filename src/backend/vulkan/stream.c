@@ -2,7 +2,7 @@
  * the stream's semaphore becomes with it; so a ticket needs nothing of its own. */
 #include "backend/vulkan/vulkan.h"
 
-enum { PIECE_BYTES = 8 << 20, AHEAD_BYTES = 16 * PIECE_BYTES, FILL_BYTES = 1 << 12 };
+enum { PIECE_BYTES = 8 << 20, AHEAD_BYTES = 16 * PIECE_BYTES };
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -49,6 +49,10 @@ um_status um_vk_stream_create(um_backend_device *device, um_backend_stream **out
 void um_vk_stream_destroy(um_backend_stream *stream)
 {
     um_backend_device *device = stream->device;
+    if (stream->records) {
+        um_vk_unref(device, stream);
+        return;
+    }
     if (um_vk_synchronize(stream, UINT64_MAX) != UM_OK) um_vk_discard(stream);
     if (stream->first) return; /* the driver does not tell whether that is done: all of it stays */
     if (stream->scratch) um_vk_free(device, stream->scratch);
@@ -185,17 +189,6 @@ um_status um_vk_clear_error(um_backend_stream *stream)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* Here, too. */
-static um_status write_piece(um_backend_stream *stream, um_ptr dst, const void *src,
-                             uint64_t size_bytes)
-{
-    um_ptr staged;
-    UM_TRY(um_vk_begin(stream));
-    UM_TRY(um_vk_stage(stream, src, size_bytes, &staged));
-    um_vk_copy_bytes(stream, dst, staged, size_bytes);
-    return UM_OK;
-}
-
 /* What is on its way, and to be. */
 static uint64_t staged_bytes(const um_backend_stream *stream)
 {
@@ -220,10 +213,13 @@ um_status um_vk_write(um_backend_stream *stream, um_ptr dst, const void *src, ui
     bool full = staged_bytes(stream) >= AHEAD_BYTES;
     um_mutex_unlock(&stream->mutex);
     for (uint64_t at = 0; at < size_bytes && status == UM_OK; at += PIECE_BYTES) {
+        uint64_t piece = UM_MIN(size_bytes - at, (uint64_t)PIECE_BYTES);
+        um_ptr staged;
         if (full) UM_TRY(um_vk_synchronize(stream, UINT64_MAX));
         um_mutex_lock(&stream->mutex);
-        status = write_piece(stream, dst + at, (const char *)src + at,
-                             UM_MIN(size_bytes - at, (uint64_t)PIECE_BYTES));
+        status = um_vk_begin(stream);
+        if (status == UM_OK) status = um_vk_stage(stream, (const char *)src + at, piece, &staged);
+        if (status == UM_OK) um_vk_copy_bytes(stream, dst + at, staged, piece);
         full = staged_bytes(stream) >= AHEAD_BYTES;
         um_mutex_unlock(&stream->mutex);
     }
@@ -263,33 +259,17 @@ um_status um_vk_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t
     return status;
 }
 
-/* Whole words of one value by the device's own fill; anything else by copies: of a stretch from the
- * host, then of all that there is, each time twice as much. */
-static um_status fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern)
-{
-    uint64_t stretch[FILL_BYTES / sizeof pattern], done = UM_MIN(size_bytes, sizeof stretch), more;
-    if (pattern >> 32 == (uint32_t)pattern && dst % 4 == 0 && size_bytes % 4 == 0) {
-        UM_TRY(um_vk_begin(stream));
-        um_vk_fill_words(stream, dst, size_bytes, (uint32_t)pattern);
-        return UM_OK;
-    }
-    for (size_t i = 0; i < UM_COUNT_OF(stretch); i++) stretch[i] = pattern;
-    UM_TRY(write_piece(stream, dst, stretch, done));
-    for (; done < size_bytes; done += more) {
-        more = UM_MIN(done, size_bytes - done);
-        UM_TRY(um_vk_begin(stream));
-        um_vk_copy_bytes(stream, dst + done, dst, more);
-    }
-    return UM_OK;
-}
-
+/* Whole words of one value by the device's own fill. */
 um_status um_vk_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
                      uint32_t pattern_bytes)
 {
-    for (uint32_t bits = 8 * pattern_bytes; bits < 64; bits *= 2)
-        pattern = pattern << bits | (pattern & (((uint64_t)1 << bits) - 1));
+    uint64_t words = pattern;
+    for (uint32_t bits = 8 * pattern_bytes; bits < 64; bits *= 2) words |= words << bits;
+    if (words >> 32 != (uint32_t)words || dst % 4 != 0 || size_bytes % 4 != 0)
+        return um_kdriver_fill(stream, um_vk_enqueue, dst, size_bytes, pattern, pattern_bytes);
     um_mutex_lock(&stream->mutex);
-    um_status status = fill(stream, dst, size_bytes, pattern);
+    um_status status = um_vk_begin(stream);
+    if (status == UM_OK) um_vk_fill_words(stream, dst, size_bytes, (uint32_t)words);
     um_mutex_unlock(&stream->mutex);
     return status;
 }

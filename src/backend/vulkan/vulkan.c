@@ -187,4 +187,6 @@ const um_backend um_backend_vulkan = {
     .clear_error = um_vk_clear_error,
     .supports = vulkan_supports,
     .enqueue = um_vk_enqueue,
+    .recorder = um_vk_recorder,
+    .replay = um_vk_replay,
 };

@@ -4,6 +4,7 @@
  *   memory.c   blocks of memory, pieces of them, and the addresses that stand for them
  *   batch.c    commands on their way: recorded, submitted, waited for, let go
  *   stream.c   tickets, failures that come later, bytes
+ *   recorder.c  work that is recorded once
  *   launch.c   kernels: compiling them once, giving them arguments
  *   vulkan.c   devices and the table of entries
  *
@@ -102,13 +103,15 @@ typedef struct um_vk_fault {
     um_ptr ptr;     /* a word of the host's memory */
     void *word;     /* where the host sees it */
     um_error error; /* what it is if the word is not 0 */
+    um_ptr origin;  /* a recorder's: the device's word, which stays what it is once found */
+    struct um_vk_fault *next; /* of the recorder */
 } um_vk_fault;
 
 /* What a batch needs until it is done. */
 typedef struct um_vk_held {
     void *shared;       /* a reference; NULL: */
     um_ptr memory;      /* to be freed */
-    um_vk_fault *fault; /* the same as shared, if it is one */
+    um_vk_fault *fault; /* with those behind it; kept by shared */
 } um_vk_held;
 
 typedef struct um_vk_batch {
@@ -123,9 +126,11 @@ typedef struct um_vk_batch {
     uint64_t staged_bytes;
     vk_object wait; /* 0: for nobody */
     uint64_t wait_value;
+    vk_handle replayed; /* commands recorded before, behind its own; NULL: none */
 } um_vk_batch;
 
 struct um_backend_stream {
+    um_vk_shared shared; /* a recorder's: its owner's, and of batches that replay it */
     um_backend_device *device;
     vk_handle queue;
     um_vk_timeline *timeline;
@@ -136,6 +141,10 @@ struct um_backend_stream {
     um_hazards hazards;
     um_ptr scratch;
     uint64_t scratch_bytes;
+    /* Of a recorder, whose batches stay as they are, to be submitted again and again: */
+    bool records, was_replayed;
+    um_vk_fault *faults;
+    um_block_list places; /* that its commands use */
 };
 
 /* All with the stream's mutex held. begin, before each command: there is an open batch, with room
@@ -158,6 +167,12 @@ void um_vk_settle(um_backend_stream *stream);
 void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code);
 /* Throws the open batch away. */
 void um_vk_discard(um_backend_stream *stream);
+/* A batch of which nothing runs any more, with what it held. */
+void um_vk_give_batch(um_backend_device *device, um_vk_batch *batch);
+static inline bool um_vk_is_found(const um_vk_fault *fault)
+{
+    return *(volatile uint32_t *)fault->word != 0;
+}
 
 /* Of a device and a um_vk_shared, NULL is legal; and one reference more, for a batch. */
 void um_vk_unref(void *device, void *shared);
@@ -180,6 +195,13 @@ um_status um_vk_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes,
                      uint32_t pattern_bytes);
 /* The stream's error, if it has one by now. */
 um_status um_vk_state(um_backend_stream *stream);
+
+/* ---- recorder.c ----------------------------------------------------------------------------- */
+
+um_status um_vk_recorder(um_backend_stream *stream, um_backend_stream **out);
+/* What a command of its uses; a failure becomes its error. */
+void um_vk_note(um_backend_stream *recorder, int32_t count, const um_use *use);
+um_status um_vk_replay(um_backend_stream *stream, um_backend_stream *recorder);
 
 /* ---- launch.c ------------------------------------------------------------------------------- */
 
