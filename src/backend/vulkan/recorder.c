@@ -68,21 +68,13 @@ static um_status replay(um_backend_stream *stream, um_backend_stream *recorder)
     return UM_OK;
 }
 
-/* No more than AHEAD batches are on their way. */
 um_status um_vk_replay(um_backend_stream *stream, um_backend_stream *recorder)
 {
-    enum { AHEAD = 256 };
     UM_TRY(um_vk_flush(recorder)); /* what it noted last */
     UM_TRY(um_error_status(&recorder->error));
+    UM_TRY(um_vk_make_room(stream));
     um_mutex_lock(&stream->mutex);
-    um_vk_settle(stream);
-    uint64_t last = stream->last;
-    bool full = stream->first && last - stream->first->number >= AHEAD;
-    um_mutex_unlock(&stream->mutex);
-    if (full) UM_TRY(um_vk_synchronize(stream, last - AHEAD / 2));
-    um_mutex_lock(&stream->mutex);
-    um_status status = um_error_status(&stream->error);
-    if (status == UM_OK) status = is_good(recorder) ? replay(stream, recorder) : UM_NOT_READY;
+    um_status status = is_good(recorder) ? replay(stream, recorder) : UM_NOT_READY;
     um_mutex_unlock(&stream->mutex);
     return status;
 }

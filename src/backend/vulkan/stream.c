@@ -2,7 +2,7 @@
  * the stream's semaphore becomes with it; so a ticket needs nothing of its own. */
 #include "backend/vulkan/vulkan.h"
 
-enum { PIECE_BYTES = 8 << 20, AHEAD_BYTES = 16 * PIECE_BYTES };
+enum { PIECE_BYTES = 8 << 20, AHEAD_BYTES = 16 * PIECE_BYTES, AHEAD_BATCHES = 256 };
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -189,38 +189,39 @@ um_status um_vk_clear_error(um_backend_stream *stream)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* What is on its way, and to be. */
-static uint64_t staged_bytes(const um_backend_stream *stream)
+um_status um_vk_make_room(um_backend_stream *stream)
 {
-    uint64_t sum = stream->open ? stream->open->staged_bytes : 0;
-    for (const um_vk_batch *b = stream->first; b; b = b->next) sum += b->staged_bytes;
-    return sum;
+    uint64_t bytes = 0, batches = 0;
+    um_mutex_lock(&stream->mutex);
+    um_vk_settle(stream);
+    if (stream->open) bytes = stream->open->staged_bytes;
+    for (const um_vk_batch *b = stream->first; b; b = b->next, batches++) bytes += b->staged_bytes;
+    um_status status = um_error_status(&stream->error);
+    um_mutex_unlock(&stream->mutex);
+    if (bytes < AHEAD_BYTES && batches < AHEAD_BATCHES) return status;
+    return um_vk_synchronize(stream, UINT64_MAX);
 }
 
-/* At once, where the host sees the memory and no work of the stream is before it. Else no more of
- * the host's memory than AHEAD_BYTES is taken for what is on its way. */
+/* At once, where the host sees the memory and no work of the stream is before it. */
 um_status um_vk_write(um_backend_stream *stream, um_ptr dst, const void *src, uint64_t size_bytes)
 {
     void *host;
     um_vk_find(stream->device, dst, size_bytes, &host);
+    um_status status = um_vk_make_room(stream);
     um_mutex_lock(&stream->mutex);
-    um_vk_settle(stream);
-    um_status status = um_error_status(&stream->error);
     if (status == UM_OK && host && !stream->first && !stream->open) {
         memcpy(host, src, (size_t)size_bytes);
         size_bytes = 0;
     }
-    bool full = staged_bytes(stream) >= AHEAD_BYTES;
     um_mutex_unlock(&stream->mutex);
     for (uint64_t at = 0; at < size_bytes && status == UM_OK; at += PIECE_BYTES) {
         uint64_t piece = UM_MIN(size_bytes - at, (uint64_t)PIECE_BYTES);
         um_ptr staged;
-        if (full) UM_TRY(um_vk_synchronize(stream, UINT64_MAX));
+        UM_TRY(um_vk_make_room(stream));
         um_mutex_lock(&stream->mutex);
         status = um_vk_begin(stream);
         if (status == UM_OK) status = um_vk_stage(stream, (const char *)src + at, piece, &staged);
         if (status == UM_OK) um_vk_copy_bytes(stream, dst + at, staged, piece);
-        full = staged_bytes(stream) >= AHEAD_BYTES;
         um_mutex_unlock(&stream->mutex);
     }
     return status;

@@ -193,6 +193,9 @@ um_status um_vk_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t 
 um_status um_vk_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes);
 um_status um_vk_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
                      uint32_t pattern_bytes);
+/* Before what takes much of the host's memory until it is done: waits, where there is enough of
+ * that; and then as um_vk_state. */
+um_status um_vk_make_room(um_backend_stream *stream);
 /* The stream's error, if it has one by now. */
 um_status um_vk_state(um_backend_stream *stream);
 
