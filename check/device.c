@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <umbel/graph.h>
 
 enum { ROOM = 1 << 14, ROUNDS = 40, WAIT_S = 20 };
 
@@ -262,6 +263,58 @@ static bool check_callback(probe *p)
     return wrong(p, "a callback came %d times, wanted once with OK", (int)calls);
 }
 
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+enum { TURN = 256, MARK = 5 };
+
+/* A launch turns the block by TURN bytes and marks its begin. */
+static bool capture_turn(probe *p, um_graph **out)
+{
+    OK(um_capture_begin(p->stream));
+    OK(um_copy(p->stream, p->second, p->block, ROOM));
+    OK(um_copy(p->stream, p->block + TURN, p->second, ROOM - TURN));
+    OK(um_copy(p->stream, p->block, p->second + ROOM - TURN, TURN));
+    OK(um_fill(p->stream, p->block + 3, MARK, "m", 1));
+    OK(um_fill(p->stream, p->block + 16, 16, "pattern!", 8));
+    OK(um_capture_end(p->stream, out));
+    return true;
+}
+
+static void turn(uint8_t *bytes)
+{
+    uint8_t last[TURN];
+    memcpy(last, bytes + ROOM - TURN, TURN);
+    memmove(bytes + TURN, bytes, ROOM - TURN);
+    memcpy(bytes, last, TURN);
+    memset(bytes + 3, 'm', MARK);
+    memcpy(bytes + 16, "pattern!pattern!", 16);
+}
+
+/* Behind each other, then from one stream to the other. */
+static bool launch_turns(probe *p, um_graph *graph)
+{
+    um_stream *const stream[] = {p->stream, p->other};
+    for (int round = 0; round < ROUNDS; round++) {
+        um_event done;
+        um_stream *own = stream[round / 5 % 2];
+        OK(um_graph_launch(own, graph, NULL, 0));
+        turn(p->want);
+        if (round % 5 < 4) continue;
+        OK(um_record(own, &done));
+        OK(um_wait(stream[(round / 5 + 1) % 2], done));
+    }
+    return block_is(p, p->block, "turned by a graph");
+}
+
+static bool check_graph(probe *p)
+{
+    um_graph *graph = NULL;
+    bool good = start(p, p->block) && capture_turn(p, &graph) && launch_turns(p, graph);
+    if (um_stream_is_capturing(p->stream)) good = ok(p, um_capture_end(p->stream, NULL), "end");
+    um_graph_release(graph);
+    return good;
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, FEW_BYTES = 256 };
@@ -361,6 +414,52 @@ static bool check_sticky(probe *p)
     return start(p, p->block) && block_is(p, p->block, "after clearing");
 }
 
+static bool capture_op(probe *p, const um_op *op, um_graph **out)
+{
+    OK(um_capture_begin(p->stream));
+    for (int i = 0; i < 3; i++) OK(um_fill(p->stream, p->block + 2048, 8, "x", 1));
+    OK(um_enqueue(p->stream, op));
+    OK(um_capture_end(p->stream, out));
+    return true;
+}
+
+/* A stream that has failed says so at any call. */
+static bool launch_with(probe *p, um_graph *graph, int32_t index)
+{
+    um_status status = um_write(p->stream, p->block + 1024, &index, sizeof index);
+    if (status == UM_OK) status = um_graph_launch(p->stream, graph, NULL, 0);
+    return status == UM_OUT_OF_RANGE || ok(p, status, "um_graph_launch");
+}
+
+/* What launches find out comes, whatever launches come behind; cleared, all goes on. */
+static bool launch_failing(probe *p, um_graph *graph)
+{
+    for (int round = 0; round < 3; round++) {
+        if (!start(p, p->block) || !launch_with(p, graph, round) ||
+            !is_status(p, um_synchronize(p->stream), UM_OK, "good indices"))
+            return false;
+        memcpy(p->want + 1024, &round, sizeof round);
+        memcpy(p->want + 2048, p->want + 8 * round, 8);
+        if (!block_is(p, p->block, "a row by a graph")) return false;
+        if (!launch_with(p, graph, 9) || !launch_with(p, graph, 1) ||
+            !is_status(p, um_synchronize(p->stream), UM_OUT_OF_RANGE, "a bad index before") ||
+            !is_status(p, um_stream_clear_error(p->stream), UM_OUT_OF_RANGE, "clearing"))
+            return false;
+    }
+    return true;
+}
+
+static bool check_graph_sticky(probe *p)
+{
+    um_op op;
+    um_graph *graph = NULL;
+    if (!bad_op(p, &op)) return false;
+    bool good = capture_op(p, &op, &graph) && launch_failing(p, graph);
+    if (um_stream_is_capturing(p->stream)) good = ok(p, um_capture_end(p->stream, NULL), "end");
+    um_graph_release(graph);
+    return good;
+}
+
 /* ---- the cases ------------------------------------------------------------------------------- */
 
 static const struct {
@@ -378,8 +477,10 @@ static const struct {
     {"device/order", check_order},
     {"device/events", check_events},
     {"device/callback", check_callback},
+    {"device/graph", check_graph},
     {"device/threads", check_threads},
     {"device/sticky", check_sticky},
+    {"device/graph_sticky", check_graph_sticky},
 };
 
 const char *um_device_case_name(int32_t index)
