@@ -226,11 +226,39 @@ static um_status prepare_scratch(um_backend_stream *stream, const um_kplan *plan
     return UM_OK;
 }
 
-static void fault_destroy(um_backend_device *device, void *self)
+static void give_fault(um_backend_device *device, void *self)
 {
     um_vk_fault *fault = self;
-    if (fault->ptr) um_vk_free(device, fault->ptr);
-    um_mem_free(fault);
+    um_mutex_lock(&device->mutex);
+    fault->next = device->spare;
+    device->spare = fault;
+    um_mutex_unlock(&device->mutex);
+}
+
+/* One used before, if there is one. */
+static um_status take_fault(um_backend_device *device, um_vk_fault **out)
+{
+    um_mutex_lock(&device->mutex);
+    um_vk_fault *fault = *out = device->spare;
+    if (fault) device->spare = fault->next;
+    um_mutex_unlock(&device->mutex);
+    if (fault) return UM_OK;
+    *out = fault = um_mem_zalloc(sizeof *fault);
+    if (!fault) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory to note what an op finds out");
+    um_status status = um_vk_take(device, sizeof(uint32_t), true, &fault->ptr);
+    if (status == UM_OK)
+        um_vk_find(device, fault->ptr, sizeof(uint32_t), &fault->word);
+    else
+        um_mem_free(fault);
+    return status;
+}
+
+void um_vk_faults_release(um_backend_device *device)
+{
+    for (um_vk_fault *fault; (fault = device->spare) != NULL;) {
+        device->spare = fault->next;
+        um_mem_free(fault);
+    }
 }
 
 /* The op's word is copied behind it, and looked at when its batch is done. */
@@ -238,16 +266,14 @@ static um_status fetch_fault(um_backend_stream *stream, const um_op *op, const u
 {
     um_backend_device *device = stream->device;
     if (!plan->fault[0]) return UM_OK;
+    um_vk_fault *fault;
     UM_TRY(um_vk_begin(stream));
-    um_vk_fault *fault = um_mem_zalloc(sizeof *fault);
-    if (!fault) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory to note what an op finds out");
-    fault->shared = (um_vk_shared){1, fault_destroy};
+    UM_TRY(take_fault(device, &fault));
+    fault->shared = (um_vk_shared){1, give_fault};
     fault->error = um_kdriver_fault(&device->k, op, plan);
-    UM_TRY(um_vk_keep(stream, (um_vk_held){.shared = fault}));
-    UM_TRY(um_vk_take(device, sizeof(uint32_t), true, &fault->ptr));
-    um_vk_find(device, fault->ptr, sizeof(uint32_t), &fault->word);
+    fault->next = NULL;
     memset(fault->word, 0, sizeof(uint32_t));
-    stream->open->held[stream->open->held_count - 1].fault = fault;
+    UM_TRY(um_vk_keep(stream, (um_vk_held){.shared = fault, .fault = fault}));
     um_vk_copy_bytes(stream, fault->ptr, stream->scratch, sizeof(uint32_t));
     if (!stream->records) return UM_OK;
     fault->origin = stream->scratch;

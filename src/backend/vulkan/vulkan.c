@@ -109,6 +109,7 @@ static void vulkan_close(um_backend_device *device)
     um_kdriver_close(&device->k);
     if (device->handle) {
         um_vk_batches_release(device);
+        um_vk_faults_release(device);
         um_blocks_release(&device->blocks);
         if (device->layout)
             device->vk.vkDestroyPipelineLayout(device->handle, device->layout, NULL);

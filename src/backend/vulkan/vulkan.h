@@ -69,6 +69,7 @@ struct um_backend_device {
     uint32_t next_queue;
     um_blocks blocks;         /* the device's, the host's */
     struct um_vk_batch *idle; /* batches to be used again */
+    struct um_vk_fault *spare;
 };
 
 /* Of those in `bits` the first type of memory that has what it must, and if one does, what is
@@ -104,7 +105,7 @@ typedef struct um_vk_fault {
     void *word;     /* where the host sees it */
     um_error error; /* what it is if the word is not 0 */
     um_ptr origin;  /* a recorder's: the device's word, which stays what it is once found */
-    struct um_vk_fault *next; /* of the recorder */
+    struct um_vk_fault *next; /* of the recorder, or to be used again */
 } um_vk_fault;
 
 /* What a batch needs until it is done. */
@@ -211,6 +212,7 @@ um_status um_vk_replay(um_backend_stream *stream, um_backend_stream *recorder);
 um_status um_vk_enqueue(um_backend_stream *stream, const um_op *op);
 um_status um_vk_enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form);
 um_status um_vk_layout_create(um_backend_device *device);
+void um_vk_faults_release(um_backend_device *device); /* those that are spare */
 /* A um_kcache_desc's; what it makes is a um_vk_shared. */
 um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **object);
 
