@@ -84,6 +84,10 @@ static void set_limits(um_backend_device *device)
 static void opencl_close(um_backend_device *device)
 {
     um_kdriver_close(&device->k);
+    for (um_cl_fault *fault; (fault = device->unused) != NULL;) {
+        device->unused = fault->next;
+        um_mem_free(fault);
+    }
     if (device->context) um_cl.clReleaseContext(device->context);
     um_mutex_destroy(&device->mutex);
     um_mem_free(device);
@@ -158,4 +162,6 @@ const um_backend um_backend_opencl = {
     .clear_error = um_cl_clear_error,
     .supports = opencl_supports,
     .enqueue = um_cl_enqueue,
+    .recorder = um_cl_recorder,
+    .replay = um_cl_replay,
 };

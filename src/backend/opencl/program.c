@@ -17,20 +17,18 @@ void um_cl_program_destroy(void *ctx, void *object)
 }
 
 /* What the compiler says, in one line. */
-static um_status build_failed(const um_backend_device *device, const um_cl_program *p,
-                              const char *name, int32_t code)
+static um_status build_failed(const um_backend_device *device, const um_cl_program *p, int32_t code)
 {
     char log[300] = "";
     um_cl.clGetProgramBuildInfo(p->program, device->id, UM_CL_BUILD_LOG, sizeof log - 1, log, NULL);
     for (char *at = log; *at; at++)
         if (*at == '\n') *at = ' ';
     return um_backend_fail(UM_DEVICE_ERROR, "opencl", NULL, code,
-                           "opencl: the driver does not compile kernel %s: %s", name, log);
+                           "opencl: the driver does not compile kernel %s: %s", p->name, log);
 }
 
 /* The text is what the disk knows a program by. */
-static um_status build(const um_backend_device *device, const char *name, const um_text *text,
-                       um_cl_program *p)
+static um_status build(const um_backend_device *device, const um_text *text, um_cl_program *p)
 {
     int32_t code = 0;
     const char *source = text->data;
@@ -38,14 +36,13 @@ static um_status build(const um_backend_device *device, const char *name, const 
     p->program = um_cl.clCreateProgramWithSource(device->context, 1, &source, &size, &code);
     if (!p->program) return um_cl_fail("clCreateProgramWithSource", code);
     code = um_cl.clBuildProgram(p->program, 1, &device->id, device->build, NULL, NULL);
-    if (code != 0) return build_failed(device, p, name, code);
-    p->kernel = um_cl.clCreateKernel(p->program, name, &code);
+    if (code != 0) return build_failed(device, p, code);
+    p->kernel = um_cl.clCreateKernel(p->program, p->name, &code);
     return p->kernel ? UM_OK : um_cl_fail("clCreateKernel", code);
 }
 
 /* false: it has to be built. */
-static bool load(const um_backend_device *device, const char *name, const um_text *text,
-                 um_cl_program *p)
+static bool load(const um_backend_device *device, const um_text *text, um_cl_program *p)
 {
     um_disk_entry entry;
     int32_t code = 0, each = 0;
@@ -58,7 +55,7 @@ static bool load(const um_backend_device *device, const char *name, const um_tex
     um_disk_entry_release(&entry);
     if (p->program &&
         um_cl.clBuildProgram(p->program, 1, &device->id, device->build, NULL, NULL) == 0)
-        p->kernel = um_cl.clCreateKernel(p->program, name, &code);
+        p->kernel = um_cl.clCreateKernel(p->program, p->name, &code);
     if (!p->kernel && p->program) {
         um_cl.clReleaseProgram(p->program);
         p->program = NULL;
@@ -89,14 +86,13 @@ um_status um_cl_program_compile(void *ctx, const um_kernel *kernel, void **objec
     um_klacks lacks = um_text_lacks(UM_TARGET_OPENCL, device->k.types, 0);
     um_kernel *lowered = NULL;
     um_text text = {0};
-    char name[64];
     um_cl_program *p = um_mem_zalloc(sizeof *p);
     if (!p) return UM_FAIL(UM_OUT_OF_MEMORY, "opencl: no memory for a kernel");
-    snprintf(name, sizeof name, "um_%s", kernel->name);
+    snprintf(p->name, sizeof p->name, "um_%s", kernel->name);
     um_status status = um_kernel_lower(kernel, &lacks, &lowered);
     if (status == UM_OK) status = um_render_text(lowered, UM_TARGET_OPENCL, &text);
-    if (status == UM_OK && !load(device, name, &text, p)) {
-        status = build(device, name, &text, p);
+    if (status == UM_OK && !load(device, &text, p)) {
+        status = build(device, &text, p);
         if (status == UM_OK) save(device, &text, p);
     }
     if (status == UM_OK) um_kbuffers_of(lowered, &p->buffers);

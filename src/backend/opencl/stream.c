@@ -9,9 +9,25 @@ enum { AHEAD_BYTES = 128 << 20 }; /* of the host's memory, for what is on its wa
 
 /* Here and below, what is not an entry of the backend is called with the device's mutex held. */
 
-static void fault_unref(um_cl_fault *fault)
+static void fault_unref(um_backend_device *device, um_cl_fault *fault)
 {
-    if (fault && --fault->refs == 0) um_mem_free(fault);
+    if (!fault || --fault->refs > 0) return;
+    fault->next = device->unused;
+    device->unused = fault;
+}
+
+um_cl_fault *um_cl_fault_get(um_backend_device *device, const um_error *error)
+{
+    um_mutex_lock(&device->mutex);
+    um_cl_fault *fault = device->unused;
+    if (fault) device->unused = fault->next;
+    um_mutex_unlock(&device->mutex);
+    if (!fault) fault = um_mem_alloc(sizeof *fault);
+    if (fault)
+        *fault = (um_cl_fault){.refs = 1, .error = *error};
+    else
+        UM_FAIL(UM_OUT_OF_MEMORY, "opencl: no memory to note what an op finds out");
+    return fault;
 }
 
 static um_status reserve(um_backend_stream *stream)
@@ -36,11 +52,11 @@ static void note(um_backend_stream *stream, um_cl_item item)
     stream->has_work = item.ticket == 0;
 }
 
-static void let_go(um_cl_item *item)
+static void let_go(um_backend_device *device, um_cl_item *item)
 {
     if (item->event) um_cl.clReleaseEvent(item->event);
     um_mem_free(item->memory);
-    fault_unref(item->fault);
+    fault_unref(device, item->fault);
 }
 
 static void look_at(um_backend_stream *stream, const um_cl_item *item, int32_t event_status)
@@ -72,7 +88,7 @@ static void settle(um_backend_stream *stream)
         look_at(stream, item, event_status);
         if (item->ticket) stream->done = item->ticket;
         stream->kept_bytes -= item->bytes;
-        let_go(item);
+        let_go(stream->device, item);
     }
     stream->first = stream->count = 0;
 }
@@ -90,7 +106,7 @@ void um_cl_note(um_backend_stream *stream, um_cl_item item)
         um_cl.clGetEventInfo(item.event, UM_CL_EVENT_STATUS, sizeof event_status, &event_status,
                              NULL);
         look_at(stream, &item, event_status);
-        let_go(&item);
+        let_go(stream->device, &item);
     }
     um_mutex_unlock(&stream->device->mutex);
 }
@@ -124,12 +140,16 @@ um_status um_cl_stream_create(um_backend_device *device, um_backend_stream **out
 
 void um_cl_stream_destroy(um_backend_stream *stream)
 {
+    if (stream->is_recorder) {
+        um_cl_recorder_destroy(stream);
+        return;
+    }
     bool finished = um_cl.clFinish(stream->queue) == 0;
     for (int64_t i = stream->first; i < stream->count; i++) {
         /* else memory may go under the driver's hands */
         if (!finished) um_cl.clWaitForEvents(1, &stream->item[i].event);
         um_mutex_lock(&stream->device->mutex);
-        let_go(&stream->item[i]);
+        let_go(stream->device, &stream->item[i]);
         um_mutex_unlock(&stream->device->mutex);
     }
     if (stream->scratch) um_cl.clReleaseMemObject(stream->scratch);
@@ -266,13 +286,12 @@ um_status um_cl_clear_error(um_backend_stream *stream)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-static um_status worked(um_backend_stream *stream, const char *call, int32_t code)
+um_status um_cl_worked(um_backend_stream *stream, um_status status)
 {
-    if (code != 0) return um_cl_fail(call, code);
     um_mutex_lock(&stream->device->mutex);
     stream->has_work = true;
     um_mutex_unlock(&stream->device->mutex);
-    return UM_OK;
+    return status;
 }
 
 static bool has_room(um_backend_stream *stream, uint64_t size_bytes)
@@ -291,9 +310,9 @@ um_status um_cl_write(um_backend_stream *stream, um_ptr dst, const void *src, ui
     UM_TRY(um_cl_state(stream));
     if (!has_room(stream, size_bytes)) {
         cl_any at = um_cl_find(stream->device, dst, &offset);
-        return worked(stream, "clEnqueueWriteBuffer",
-                      um_cl.clEnqueueWriteBuffer(stream->queue, at, 1, offset, (size_t)size_bytes,
-                                                 src, 0, NULL, NULL));
+        int32_t code = um_cl.clEnqueueWriteBuffer(stream->queue, at, 1, offset, (size_t)size_bytes,
+                                                  src, 0, NULL, NULL);
+        return um_cl_worked(stream, code == 0 ? UM_OK : um_cl_fail("clEnqueueWriteBuffer", code));
     }
     void *copy = um_mem_alloc((size_t)size_bytes);
     if (!copy)
@@ -324,34 +343,36 @@ um_status um_cl_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t 
 
 um_status um_cl_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)
 {
-    uint64_t to, from;
+    um_cl_step step = {.kind = UM_CL_COPY, .size_bytes = (size_t)size_bytes};
     UM_TRY(um_cl_state(stream));
-    cl_any mem = um_cl_find(stream->device, dst, &to);
-    cl_any other = um_cl_find(stream->device, src, &from);
-    return worked(stream, "clEnqueueCopyBuffer",
-                  um_cl.clEnqueueCopyBuffer(stream->queue, other, mem, from, to, (size_t)size_bytes,
-                                            0, NULL, NULL));
+    step.dst = um_cl_find(stream->device, dst, &step.to);
+    step.src = um_cl_find(stream->device, src, &step.from);
+    return um_cl_worked(stream, um_cl_run(stream, &step));
 }
 
 /* OpenCL fills from a multiple of the pattern's size to another. What lies before and behind is
- * written, and the pattern turned by as much. */
+ * written, which a recorder does not note, and the pattern turned by as much. */
 um_status um_cl_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
                      uint32_t pattern_bytes)
 {
     uint64_t offset;
     uint8_t bytes[2 * sizeof pattern];
+    um_cl_step step = {.kind = UM_CL_FILL, .pattern_bytes = pattern_bytes};
     UM_TRY(um_cl_state(stream));
-    cl_any mem = um_cl_find(stream->device, dst, &offset);
+    step.dst = um_cl_find(stream->device, dst, &offset);
     memcpy(bytes, &pattern, pattern_bytes);
     memcpy(bytes + pattern_bytes, &pattern, pattern_bytes);
     uint64_t before = (pattern_bytes - offset % pattern_bytes) % pattern_bytes;
     before = UM_MIN(before, size_bytes);
     uint64_t behind = (size_bytes - before) % pattern_bytes;
     uint64_t middle = size_bytes - before - behind;
+    if (stream->is_recorder && before + behind > 0)
+        return UM_FAIL(UM_UNSUPPORTED, "opencl: only fills of whole patterns are recorded");
     if (before) UM_TRY(um_cl_write(stream, dst, bytes, before));
     if (behind) UM_TRY(um_cl_write(stream, dst + before + middle, bytes + before, behind));
     if (middle == 0) return UM_OK;
-    return worked(stream, "clEnqueueFillBuffer",
-                  um_cl.clEnqueueFillBuffer(stream->queue, mem, bytes + before, pattern_bytes,
-                                            offset + before, (size_t)middle, 0, NULL, NULL));
+    memcpy(step.pattern, bytes + before, pattern_bytes);
+    step.to = offset + before;
+    step.size_bytes = (size_t)middle;
+    return um_cl_worked(stream, um_cl_run(stream, &step));
 }

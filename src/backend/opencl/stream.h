@@ -5,6 +5,7 @@
  *   stream.c   queues, tickets, waiting, failures that come later
  *   program.c  kernels, compiled once
  *   launch.c   ops as launches of them
+ *   recorder.c commands for a queue: done, or noted and done again and again
  *   opencl.c   devices and the table of entries */
 #ifndef UM_BACKEND_OPENCL_STREAM_H
 #define UM_BACKEND_OPENCL_STREAM_H
@@ -21,10 +22,12 @@ struct um_backend_device {
     um_kdriver k;      /* types: um_text_lacks' */
     um_mutex mutex;    /* of what follows, and of its streams */
     um_memmap map;     /* of buffers; addresses are our own numbers, given once and never again */
+    struct um_cl_fault *unused; /* that were made, and nobody holds */
 };
 
 /* What the driver makes of a kernel. */
 typedef struct um_cl_program {
+    char name[64]; /* the kernel's */
     cl_any program, kernel;
     um_kbuffers buffers;
 } um_cl_program;
@@ -33,7 +36,8 @@ typedef struct um_cl_program {
 typedef struct um_cl_fault {
     int32_t refs;
     uint32_t found;
-    um_error error; /* what it is then */
+    um_error error;           /* what it is then */
+    struct um_cl_fault *next; /* of those that are unused */
 } um_cl_fault;
 
 /* A point in the queue, oldest first. */
@@ -45,6 +49,28 @@ typedef struct um_cl_item {
     um_cl_fault *fault; /* looked at then */
 } um_cl_item;
 
+typedef enum um_cl_step_kind {
+    UM_CL_KERNEL,
+    UM_CL_COPY,
+    UM_CL_FILL,
+    UM_CL_FAULT, /* reads a word, and notes what it is if that is not 0 */
+    UM_CL_KEEP   /* nothing to do: a buffer that steps before it use */
+} um_cl_step_kind;
+
+/* What a queue is asked to do. */
+typedef struct um_cl_step {
+    um_cl_step_kind kind;
+    uint32_t pattern_bytes;
+    cl_any kernel; /* with its arguments */
+    size_t global[3], local[3];
+    cl_any dst, src;
+    uint64_t to, from;
+    size_t size_bytes;
+    uint8_t pattern[8];
+    um_error *error; /* FAULT: what it is */
+} um_cl_step;
+
+/* A recorder has no queue, and none of what goes with one. */
 struct um_backend_stream {
     um_backend_device *device;
     cl_any queue;
@@ -58,6 +84,9 @@ struct um_backend_stream {
     /* The owner's: */
     cl_any scratch;
     uint64_t scratch_bytes;
+    bool is_recorder;
+    um_cl_step *step; /* its; kernels, errors and kept buffers are each step's own */
+    int64_t step_count, step_capacity;
 };
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
@@ -87,11 +116,24 @@ um_status um_cl_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes,
 um_status um_cl_state(um_backend_stream *stream);
 /* Takes event, memory and fault (NULL: none). Without memory to keep them it waits. */
 void um_cl_note(um_backend_stream *stream, um_cl_item item);
+/* There is work since the last ticket; gives status. */
+um_status um_cl_worked(um_backend_stream *stream, um_status status);
+/* With one reference; NULL: OUT_OF_MEMORY. */
+um_cl_fault *um_cl_fault_get(um_backend_device *device, const um_error *error);
 
 /* ---- launch.c ------------------------------------------------------------------------------- */
 
 um_status um_cl_enqueue(um_backend_stream *stream, const um_op *op);
 um_status um_cl_enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form);
+
+/* ---- recorder.c ----------------------------------------------------------------------------- */
+
+/* Does it, or notes it in a recorder, which takes its kernel and kept buffer then, and copies its
+ * error. All but a FAULT also with the device's mutex held. */
+um_status um_cl_run(um_backend_stream *stream, const um_cl_step *step);
+um_status um_cl_recorder(um_backend_stream *stream, um_backend_stream **out);
+um_status um_cl_replay(um_backend_stream *stream, um_backend_stream *recorder);
+void um_cl_recorder_destroy(um_backend_stream *recorder);
 
 /* ---- program.c ------------------------------------------------------------------------------ */
 
