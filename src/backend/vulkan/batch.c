@@ -250,6 +250,13 @@ um_status um_vk_flush(um_backend_stream *stream)
     return UM_OK;
 }
 
+static void look_at(um_backend_stream *stream, const um_vk_fault *fault)
+{
+    const volatile uint32_t *word = fault->host;
+    for (int32_t i = 0; i < fault->count; i++)
+        if (word[i]) um_error_keep(&stream->error, &fault->findings[i].error);
+}
+
 void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code)
 {
     if (code < 0) {
@@ -263,8 +270,7 @@ void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code)
         um_vk_batch *batch = stream->first;
         stream->first = batch->next;
         for (int64_t i = 0; i < batch->held_count; i++)
-            for (const um_vk_fault *fault = batch->held[i].fault; fault; fault = fault->next)
-                if (um_vk_is_found(fault)) um_error_keep(&stream->error, &fault->error);
+            if (batch->held[i].fault) look_at(stream, batch->held[i].fault);
         um_vk_give_batch(stream->device, batch);
     }
 }

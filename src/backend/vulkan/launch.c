@@ -205,11 +205,9 @@ static um_status launch(um_backend_stream *stream, program *p, const um_klaunch 
 }
 
 /* The stream's own, as large as any op needed: its work is in order. An older one goes when that is
- * done. A recorder's ops that may find something have one each, and its word is 0 only before they
- * are replayed for the first time: of replays on their way none undoes what another has found. */
+ * done. */
 static um_status prepare_scratch(um_backend_stream *stream, const um_kplan *plan)
 {
-    if (stream->records && plan->fault[0]) stream->scratch_bytes = 0;
     if (plan->scratch_bytes > stream->scratch_bytes) {
         uint64_t rounded = (plan->scratch_bytes + 65535) / 65536 * 65536;
         um_vk_held held = {0};
@@ -220,7 +218,7 @@ static um_status prepare_scratch(um_backend_stream *stream, const um_kplan *plan
         stream->scratch = held.memory;
         stream->scratch_bytes = rounded;
     }
-    if (!plan->fault[0] || stream->records) return UM_OK;
+    if (!plan->fault[0]) return UM_OK;
     UM_TRY(um_vk_begin(stream));
     um_vk_fill_words(stream, stream->scratch, UM_KFAULT_BYTES, 0);
     return UM_OK;
@@ -229,6 +227,7 @@ static um_status prepare_scratch(um_backend_stream *stream, const um_kplan *plan
 static void give_fault(um_backend_device *device, void *self)
 {
     um_vk_fault *fault = self;
+    um_vk_unref(device, fault->recorder);
     um_mutex_lock(&device->mutex);
     fault->next = device->spare;
     device->spare = fault;
@@ -245,9 +244,10 @@ static um_status take_fault(um_backend_device *device, um_vk_fault **out)
     if (fault) return UM_OK;
     *out = fault = um_mem_zalloc(sizeof *fault);
     if (!fault) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory to note what an op finds out");
-    um_status status = um_vk_take(device, sizeof(uint32_t), true, &fault->ptr);
+    uint64_t size = UM_VK_WORDS * sizeof(uint32_t);
+    um_status status = um_vk_take(device, size, true, &fault->ptr);
     if (status == UM_OK)
-        um_vk_find(device, fault->ptr, sizeof(uint32_t), &fault->word);
+        um_vk_find(device, fault->ptr, size, &fault->host);
     else
         um_mem_free(fault);
     return status;
@@ -261,26 +261,30 @@ void um_vk_faults_release(um_backend_device *device)
     }
 }
 
-/* The op's word is copied behind it, and looked at when its batch is done. */
+um_status um_vk_fetch(um_backend_stream *stream, int32_t count, const um_vk_finding *findings,
+                      um_backend_stream *recorder)
+{
+    um_vk_fault *fault;
+    uint64_t size = (uint64_t)count * sizeof(uint32_t);
+    UM_TRY(um_vk_begin(stream));
+    UM_TRY(take_fault(stream->device, &fault));
+    fault->shared = (um_vk_shared){1, give_fault};
+    fault->count = count;
+    fault->own = findings[0];
+    fault->findings = recorder ? findings : &fault->own;
+    fault->recorder = recorder;
+    if (recorder) um_vk_ref(&recorder->shared);
+    memset(fault->host, 0, size);
+    UM_TRY(um_vk_keep(stream, (um_vk_held){.shared = fault, .fault = fault}));
+    um_vk_copy_bytes(stream, fault->ptr, findings[0].word, size);
+    return UM_OK;
+}
+
 static um_status fetch_fault(um_backend_stream *stream, const um_op *op, const um_kplan *plan)
 {
-    um_backend_device *device = stream->device;
     if (!plan->fault[0]) return UM_OK;
-    um_vk_fault *fault;
-    UM_TRY(um_vk_begin(stream));
-    UM_TRY(take_fault(device, &fault));
-    fault->shared = (um_vk_shared){1, give_fault};
-    fault->error = um_kdriver_fault(&device->k, op, plan);
-    fault->next = NULL;
-    memset(fault->word, 0, sizeof(uint32_t));
-    UM_TRY(um_vk_keep(stream, (um_vk_held){.shared = fault, .fault = fault}));
-    um_vk_copy_bytes(stream, fault->ptr, stream->scratch, sizeof(uint32_t));
-    if (!stream->records) return UM_OK;
-    fault->origin = stream->scratch;
-    fault->next = stream->faults;
-    stream->faults = fault;
-    stream->scratch_bytes = 0;
-    return UM_OK;
+    um_vk_finding one = {stream->scratch, um_kdriver_fault(&stream->device->k, op, plan)};
+    return stream->records ? um_vk_collect(stream, &one.error) : um_vk_fetch(stream, 1, &one, NULL);
 }
 
 static um_status enqueue_plan(um_backend_stream *stream, const um_op *op, const um_kplan *plan,

@@ -13,6 +13,7 @@ static void destroy(um_backend_device *device, void *self)
     }
     if (recorder->scratch) um_vk_free(device, recorder->scratch);
     um_mem_free(recorder->places.at);
+    um_mem_free(recorder->finding);
     um_vk_unref(device, recorder->timeline);
     um_mutex_destroy(&recorder->mutex);
     um_mem_free(recorder);
@@ -36,45 +37,57 @@ void um_vk_note(um_backend_stream *recorder, int32_t count, const um_use *use)
     if (status != UM_OK) um_error_keep(&recorder->error, um_last_error());
 }
 
-/* Whether its commands mean what they meant: its memory is where it was, and nothing was found that
- * would be found again. */
-static bool is_good(const um_backend_stream *recorder)
+um_status um_vk_collect(um_backend_stream *recorder, const um_error *error)
 {
-    um_mutex_lock(&recorder->device->mutex);
-    bool good = um_block_list_holds(&recorder->places, &recorder->device->blocks);
-    um_mutex_unlock(&recorder->device->mutex);
-    for (const um_vk_fault *fault = recorder->faults; fault; fault = fault->next)
-        good = good && !um_vk_is_found(fault);
-    return good;
+    int64_t count = recorder->finding_count;
+    void *items = recorder->finding;
+    um_status status = um_vec_reserve(&items, &recorder->finding_capacity, count,
+                                      sizeof *recorder->finding, "vulkan");
+    recorder->finding = items;
+    UM_TRY(status);
+    UM_TRY(um_vk_begin(recorder));
+    um_vk_finding *own = &recorder->finding[count];
+    own->error = *error;
+    if (count % UM_VK_WORDS == 0) {
+        um_vk_held words = {0};
+        UM_TRY(um_vk_alloc(recorder->device, UM_VK_WORDS * sizeof(uint32_t), &words.memory));
+        UM_TRY(um_vk_keep(recorder, words));
+        own->word = words.memory;
+    } else {
+        own->word = own[-1].word + sizeof(uint32_t);
+    }
+    recorder->finding_count++;
+    um_vk_copy_bytes(recorder, own->word, recorder->scratch, sizeof(uint32_t));
+    return UM_OK;
 }
 
-/* With the stream's mutex. */
+/* With the stream's mutex. What was found is fetched behind each replay for itself. */
 static um_status replay(um_backend_stream *stream, um_backend_stream *recorder)
 {
-    const um_vk_fault *faults = recorder->faults;
-    for (; faults && !recorder->was_replayed; faults = faults->next) {
-        UM_TRY(um_vk_begin(stream));
-        um_vk_fill_words(stream, faults->origin, UM_KFAULT_BYTES, 0);
-    }
     for (const um_vk_batch *batch = recorder->first; batch; batch = batch->next) {
         UM_TRY(um_vk_begin(stream));
-        um_vk_held held = um_vk_ref(&recorder->shared);
-        held.fault = recorder->faults;
-        UM_TRY(um_vk_keep(stream, held));
+        UM_TRY(um_vk_keep(stream, um_vk_ref(&recorder->shared)));
         stream->open->replayed = batch->commands;
         UM_TRY(um_vk_flush(stream));
     }
-    recorder->was_replayed = true;
+    for (int64_t i = 0; i < recorder->finding_count; i += UM_VK_WORDS)
+        UM_TRY(um_vk_fetch(stream, (int32_t)UM_MIN(recorder->finding_count - i, UM_VK_WORDS),
+                           &recorder->finding[i], recorder));
     return UM_OK;
 }
 
 um_status um_vk_replay(um_backend_stream *stream, um_backend_stream *recorder)
 {
+    um_backend_device *device = stream->device;
     UM_TRY(um_vk_flush(recorder)); /* what it noted last */
     UM_TRY(um_error_status(&recorder->error));
+    um_mutex_lock(&device->mutex);
+    bool good = um_block_list_holds(&recorder->places, &device->blocks);
+    um_mutex_unlock(&device->mutex);
+    if (!good) return UM_NOT_READY; /* memory went that its commands use */
     UM_TRY(um_vk_make_room(stream));
     um_mutex_lock(&stream->mutex);
-    um_status status = is_good(recorder) ? replay(stream, recorder) : UM_NOT_READY;
+    um_status status = replay(stream, recorder);
     um_mutex_unlock(&stream->mutex);
     return status;
 }

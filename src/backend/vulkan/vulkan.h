@@ -98,21 +98,32 @@ typedef struct um_vk_timeline {
     vk_object semaphore;
 } um_vk_timeline;
 
-/* What an op finds out while it runs. Held by each batch whose stream depends on it. */
+enum { UM_VK_WORDS = 64 };
+
+/* What an op may find out while it runs: a word of the device's memory, and what it is if that is
+ * not 0. */
+typedef struct um_vk_finding {
+    um_ptr word;
+    um_error error;
+} um_vk_finding;
+
+/* Their words, fetched. Held by each batch whose stream depends on it. */
 typedef struct um_vk_fault {
     um_vk_shared shared;
-    um_ptr ptr;     /* a word of the host's memory */
-    void *word;     /* where the host sees it */
-    um_error error; /* what it is if the word is not 0 */
-    um_ptr origin;  /* a recorder's: the device's word, which stays what it is once found */
-    struct um_vk_fault *next; /* of the recorder, or to be used again */
+    um_ptr ptr; /* UM_VK_WORDS words of the host's memory */
+    void *host; /* where the host sees them */
+    int32_t count;
+    const um_vk_finding *findings;
+    um_vk_finding own;                  /* that of one op */
+    struct um_backend_stream *recorder; /* a reference: whose they are, or NULL */
+    struct um_vk_fault *next;           /* to be used again */
 } um_vk_fault;
 
 /* What a batch needs until it is done. */
 typedef struct um_vk_held {
     void *shared;       /* a reference; NULL: */
     um_ptr memory;      /* to be freed */
-    um_vk_fault *fault; /* with those behind it; kept by shared */
+    um_vk_fault *fault; /* the same as shared, if it is one */
 } um_vk_held;
 
 typedef struct um_vk_batch {
@@ -143,8 +154,9 @@ struct um_backend_stream {
     um_ptr scratch;
     uint64_t scratch_bytes;
     /* Of a recorder, whose batches stay as they are, to be submitted again and again: */
-    bool records, was_replayed;
-    um_vk_fault *faults;
+    bool records;
+    um_vk_finding *finding;
+    int64_t finding_count, finding_capacity;
     um_block_list places; /* that its commands use */
 };
 
@@ -170,10 +182,6 @@ void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code);
 void um_vk_discard(um_backend_stream *stream);
 /* A batch of which nothing runs any more, with what it held. */
 void um_vk_give_batch(um_backend_device *device, um_vk_batch *batch);
-static inline bool um_vk_is_found(const um_vk_fault *fault)
-{
-    return *(volatile uint32_t *)fault->word != 0;
-}
 
 /* Of a device and a um_vk_shared, NULL is legal; and one reference more, for a batch. */
 void um_vk_unref(void *device, void *shared);
@@ -203,6 +211,8 @@ um_status um_vk_state(um_backend_stream *stream);
 /* ---- recorder.c ----------------------------------------------------------------------------- */
 
 um_status um_vk_recorder(um_backend_stream *stream, um_backend_stream **out);
+/* What is found for one more op, in the recorder's scratch. */
+um_status um_vk_collect(um_backend_stream *recorder, const um_error *error);
 /* What a command of its uses; a failure becomes its error. */
 void um_vk_note(um_backend_stream *recorder, int32_t count, const um_use *use);
 um_status um_vk_replay(um_backend_stream *stream, um_backend_stream *recorder);
@@ -212,6 +222,10 @@ um_status um_vk_replay(um_backend_stream *stream, um_backend_stream *recorder);
 um_status um_vk_enqueue(um_backend_stream *stream, const um_op *op);
 um_status um_vk_enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form);
 um_status um_vk_layout_create(um_backend_device *device);
+/* Copies the words of findings, which are next to each other, to the host, where they are looked at
+ * when that is done. recorder: whose they are; NULL: one, which is copied. */
+um_status um_vk_fetch(um_backend_stream *stream, int32_t count, const um_vk_finding *findings,
+                      um_backend_stream *recorder);
 void um_vk_faults_release(um_backend_device *device); /* those that are spare */
 /* A um_kcache_desc's; what it makes is a um_vk_shared. */
 um_status um_vk_program_compile(void *ctx, const um_kernel *kernel, void **object);
