@@ -162,7 +162,7 @@ static void short_lives(um_device *device)
 {
     um_stream *own = create_stream(device);
     um_ptr x = alloc_zeros(device, own, 4);
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 1000; i++) {
         um_stream *a = create_stream(device), *b = create_stream(device);
         um_event event;
         CHECK_OK(um_fill(a, x, 4, "a", 1));
