@@ -14,8 +14,8 @@ typedef struct walk {
     int32_t form;
     um_kplan_fn fn; /* NULL: only whether all parts have plans */
     void *ctx;
-    um_kplan plan; /* of one part at a time */
-    double bytes;  /* of the views of the op last looked at */
+    um_kplan *plan; /* of one part at a time */
+    double bytes;   /* of the views of the op last looked at */
     char why[TEXT];
 } walk;
 
@@ -77,8 +77,8 @@ static bool fold_groups(const um_klimits *l, um_klaunch *launch)
 static bool buffers_fit(walk *w)
 {
     int32_t most = w->limits.buffer_count_max, count = 0;
-    for (int32_t i = 0; i < w->plan.launch_count; i++)
-        count = UM_MAX(count, w->plan.launch[i].buffer_count);
+    for (int32_t i = 0; i < w->plan->launch_count; i++)
+        count = UM_MAX(count, w->plan->launch[i].buffer_count);
     if (!most || count <= most) return true;
     snprintf(w->why, sizeof w->why, "a kernel takes %d buffers, the device %d", count, most);
     return false;
@@ -87,8 +87,8 @@ static bool buffers_fit(walk *w)
 static bool launches_fit(walk *w)
 {
     const um_klimits *l = &w->limits;
-    for (int32_t i = 0; i < w->plan.launch_count; i++) {
-        um_klaunch *launch = &w->plan.launch[i];
+    for (int32_t i = 0; i < w->plan->launch_count; i++) {
+        um_klaunch *launch = &w->plan->launch[i];
         if (!fold_groups(l, launch)) {
             snprintf(w->why, sizeof w->why, "a launch of %u x %u groups, the device takes %u x %u",
                      launch->group_count[0], launch->group_count[1], l->group_count_max[0],
@@ -161,11 +161,11 @@ static um_status try_whole(walk *w, const um_op *op, bool *fits)
     if (!um_kplan_supports(op, w->why, sizeof w->why)) {
         return is_large(op) ? UM_OK : UM_FAIL(UM_UNSUPPORTED, "%s", w->why);
     }
-    um_status status = um_kcache_plan(w->cache, op, w->form, &w->plan);
+    um_status status = um_kcache_plan(w->cache, op, w->form, w->plan);
     if (status == UM_OK && !buffers_fit(w)) status = refuse(w, op);
     if (status == UM_OK) *fits = launches_fit(w);
-    if (*fits && w->fn) status = w->fn(w->ctx, op, &w->plan);
-    um_kcache_release_plan(&w->plan);
+    if (*fits && w->fn) status = w->fn(w->ctx, op, w->plan);
+    um_kcache_release_plan(w->plan);
     return status;
 }
 
@@ -188,7 +188,8 @@ um_status um_planner_run(um_kcache *cache, const um_klimits *limits, const um_op
                          um_kplan_fn fn, void *ctx)
 {
     bool fits;
-    walk w = {.cache = cache, .limits = *limits, .form = form, .fn = fn, .ctx = ctx};
+    um_kplan plan;
+    walk w = {cache, *limits, form, fn, ctx, .plan = &plan};
     UM_TRY(try_whole(&w, op, &fits));
     if (fits) return UM_OK;
     w.fn = NULL;
@@ -218,7 +219,8 @@ static bool scratch_fits(const um_klimits *l, double bytes)
 bool um_planner_supports(um_kcache *cache, const um_klimits *limits, const um_op *op, char *why,
                          size_t why_size)
 {
-    walk w = {.cache = cache, .limits = *limits};
+    um_kplan plan;
+    walk w = {.cache = cache, .limits = *limits, .plan = &plan};
     if (excess_of(&w, op) == 0 && groups_fit(limits, op) && scratch_fits(limits, w.bytes) &&
         um_kplan_supports(op, why, why_size))
         return true;
