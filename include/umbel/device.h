@@ -6,6 +6,7 @@
  *
  * A failed asynchronous op makes its stream's state that error: every later wait, read, query and
  * enqueue on the stream returns it, with its origin, until um_stream_clear_error. Nothing hangs.
+ * What a GPU had been given behind the failed op may have run on what that left (doc/ERRORS.md).
  * While a stream has failed, its events answer with that error, earlier ones too; once it is
  * cleared all of them are complete. What waits for others' work (um_free, um_free_async, an
  * allocation from the pool, um_pool_trim) leaves a stream's error to the stream, and returns a

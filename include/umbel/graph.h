@@ -28,7 +28,8 @@ typedef struct um_graph um_graph;
  * bytes), um_copy_async (host memory is looked at in each launch), um_stream_callback (called in
  * each launch). A call that fails notes nothing, and the capture goes on. Others that take the
  * stream are INVALID_ARGUMENT: they wait, or mean a moment in its order. INVALID_ARGUMENT: it is
- * capturing already, or it is the tensor face's. */
+ * capturing already, or it is the tensor face's. A stream that has failed captures like any other.
+ * An op that runs on another device (umbel/select.h) does so in each launch, which waits for it. */
 UM_API UM_MUST_CHECK um_status um_capture_begin(um_stream *stream);
 /* The graph, ready to be launched from any thread; the stream is as before. out NULL: it is thrown
  * away, as um_stream_release does too. INVALID_ARGUMENT: not capturing. OUT_OF_MEMORY: the capture
@@ -45,7 +46,7 @@ typedef struct um_remap {
 
 /* Enqueues the graph's work. Every range that the graph uses lies as a whole in one remap, or apart
  * from all of them. Before any work: the memory is checked to be alive; memory that is written is
- * apart from all the rest, as it was; new addresses are as aligned as the old ones were.
+ * apart from all the rest, as it was; addresses change by multiples of their elements' bytes.
  * INVALID_ARGUMENT: one of that is not so, two remaps overlap, or the stream is of another device.
  * Another failure (OUT_OF_MEMORY, the stream's error) may come after part of the work. */
 UM_API UM_MUST_CHECK um_status um_graph_launch(um_stream *stream, um_graph *graph,

@@ -116,6 +116,21 @@ static um_status check_apart(const launch *l, int32_t moved)
     return UM_OK;
 }
 
+/* The first node that uses a slot, for a message. */
+static const char *user_of(const um_graph *graph, int32_t slot, int64_t *number)
+{
+    static const char *const kinds[] = {[UM_GRAPH_COPY] = "copy",
+                                        [UM_GRAPH_COPY_HOST] = "copy_async",
+                                        [UM_GRAPH_FILL] = "fill",
+                                        [UM_GRAPH_WRITE] = "write"};
+    *number = 0;
+    for (const um_graph_node *node = graph->first; node; node = node->next, ++*number)
+        for (int32_t i = 0; i < node->place_count; i++)
+            if (node->places[i].slot == slot)
+                return node->op ? um_op_name(node->op->id) : kinds[node->kind];
+    return "";
+}
+
 static um_status check_memory(const launch *l)
 {
     um_device *device = l->stream->device;
@@ -128,9 +143,14 @@ static um_status check_memory(const launch *l)
     um_mutex_unlock(&device->mutex);
     if (i == l->graph->slot_count) return UM_OK;
     const um_graph_slot *slot = &l->graph->slots[i];
-    return UM_FAIL(UM_INVALID_ARGUMENT,
-                   "um_graph_launch: %llu bytes at 0x%llx are not inside one live allocation of %s",
-                   (ull)(slot->high - slot->low), (ull)(slot->low + l->shift[i]), device->name);
+    int64_t number;
+    const char *user = user_of(l->graph, i, &number);
+    return UM_FAIL(
+        UM_INVALID_ARGUMENT,
+        "um_graph_launch: %llu bytes at 0x%llx, of node %lld, %s, are not inside one live "
+        "allocation of %s",
+        (ull)(slot->high - slot->low), (ull)(slot->low + l->shift[i]), (long long)number, user,
+        device->name);
 }
 
 static um_status place_slots(launch *l)

@@ -54,6 +54,7 @@ um_status um_vk_stage(um_backend_stream *stream, const void *bytes, uint64_t siz
     um_vk_find(stream->device, *out, size_bytes, &host);
     memcpy(host, bytes, (size_t)size_bytes);
     stream->open->staged_bytes += size_bytes;
+    stream->staged_bytes += size_bytes;
     return UM_OK;
 }
 
@@ -202,7 +203,9 @@ void um_vk_discard(um_backend_stream *stream)
     if (batch && stream->first) {
         batch->number = stream->newest->number;
         stream->newest = stream->newest->next = batch;
+        stream->batch_count++;
     } else if (batch) {
+        stream->staged_bytes -= batch->staged_bytes;
         um_vk_give_batch(stream->device, batch);
     }
 }
@@ -247,6 +250,7 @@ um_status um_vk_flush(um_backend_stream *stream)
     stream->open = NULL;
     *(stream->first ? &stream->newest->next : &stream->first) = batch;
     stream->newest = batch;
+    stream->batch_count++;
     return UM_OK;
 }
 
@@ -269,6 +273,8 @@ void um_vk_settle_to(um_backend_stream *stream, uint64_t value, int32_t code)
     while (stream->first && stream->first->number <= value) {
         um_vk_batch *batch = stream->first;
         stream->first = batch->next;
+        stream->batch_count--;
+        stream->staged_bytes -= batch->staged_bytes;
         for (int64_t i = 0; i < batch->held_count; i++)
             if (batch->held[i].fault) look_at(stream, batch->held[i].fault);
         um_vk_give_batch(stream->device, batch);

@@ -301,7 +301,7 @@ static um_status enqueue_plan(um_backend_stream *stream, const um_op *op, const 
 
 um_status um_vk_enqueue_form(um_backend_stream *stream, const um_op *op, int32_t form)
 {
-    UM_TRY(um_vk_state(stream));
+    UM_TRY(um_vk_make_room(stream));
     return um_kdriver_run(&stream->device->k, op, form, enqueue_plan, stream);
 }
 

@@ -14,6 +14,7 @@ static void destroy(um_backend_device *device, void *self)
     if (recorder->scratch) um_vk_free(device, recorder->scratch);
     um_mem_free(recorder->places.at);
     um_mem_free(recorder->finding);
+    recorder->timeline->last = recorder->last;
     um_vk_unref(device, recorder->timeline);
     um_mutex_destroy(&recorder->mutex);
     um_mem_free(recorder);
@@ -87,6 +88,7 @@ um_status um_vk_replay(um_backend_stream *stream, um_backend_stream *recorder)
     if (!good) return UM_NOT_READY; /* memory went that its commands use */
     UM_TRY(um_vk_make_room(stream));
     um_mutex_lock(&stream->mutex);
+    um_vk_settle(stream);
     um_status status = replay(stream, recorder);
     um_mutex_unlock(&stream->mutex);
     return status;

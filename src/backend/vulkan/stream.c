@@ -6,25 +6,39 @@ enum { PIECE_BYTES = 8 << 20, AHEAD_BYTES = 16 * PIECE_BYTES, AHEAD_BATCHES = 25
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static void timeline_destroy(um_backend_device *device, void *self)
+/* Goes with the device: that a batch is done says not yet that the driver is done with what it
+ * waited for (lavapipe's thread writes to that a moment later). */
+static void give_timeline(um_backend_device *device, void *self)
 {
     um_vk_timeline *timeline = self;
-    if (timeline->semaphore)
-        device->vk.vkDestroySemaphore(device->handle, timeline->semaphore, NULL);
-    um_mem_free(timeline);
+    um_mutex_lock(&device->mutex);
+    timeline->next = device->timelines;
+    device->timelines = timeline;
+    um_mutex_unlock(&device->mutex);
 }
 
-/* What can fail of it. */
-static um_status start_stream(um_backend_stream *stream)
+static um_status make_timeline(um_backend_device *device, um_vk_timeline **out)
 {
-    um_backend_device *device = stream->device;
-    vk_timeline_info timeline = {.type = VK_IS_TIMELINE, .is_timeline = 1, .value = stream->last};
+    vk_timeline_info timeline = {.type = VK_IS_TIMELINE, .is_timeline = 1, .value = 1};
     vk_semaphore_info info = {.type = VK_IS_SEMAPHORE, .next = &timeline};
-    um_vk_timeline *t = stream->timeline = um_mem_zalloc(sizeof *t);
+    um_vk_timeline *t = um_mem_zalloc(sizeof *t);
     if (!t) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory for a stream");
-    t->shared = (um_vk_shared){1, timeline_destroy};
-    UM_VK_TRY(device, vkCreateSemaphore, device->handle, &info, NULL, &t->semaphore);
-    return um_mutex_init(&stream->mutex);
+    int32_t code = device->vk.vkCreateSemaphore(device->handle, &info, NULL, &t->semaphore);
+    t->last = 1;
+    *out = t;
+    if (code == 0) return UM_OK;
+    um_mem_free(t);
+    *out = NULL;
+    return um_vk_fail("vkCreateSemaphore", code);
+}
+
+void um_vk_timelines_release(um_backend_device *device)
+{
+    for (um_vk_timeline *t; (t = device->timelines) != NULL;) {
+        device->timelines = t->next;
+        device->vk.vkDestroySemaphore(device->handle, t->semaphore, NULL);
+        um_mem_free(t);
+    }
 }
 
 um_status um_vk_stream_create(um_backend_device *device, um_backend_stream **out)
@@ -32,18 +46,24 @@ um_status um_vk_stream_create(um_backend_device *device, um_backend_stream **out
     um_backend_stream *stream = *out = um_mem_zalloc(sizeof *stream);
     if (!stream) return UM_FAIL(UM_OUT_OF_MEMORY, "vulkan: no memory for a stream");
     stream->device = device;
-    stream->last = 1;
-    um_status status = start_stream(stream);
+    um_mutex_lock(&device->mutex);
+    stream->queue = device->queue[device->next_queue++ % device->queue_count];
+    um_vk_timeline *t = device->timelines;
+    if (t) device->timelines = t->next;
+    um_mutex_unlock(&device->mutex);
+    um_status status = t ? UM_OK : make_timeline(device, &t);
+    if (status == UM_OK) {
+        t->shared = (um_vk_shared){1, give_timeline};
+        stream->timeline = t;
+        stream->last = t->last;
+        status = um_mutex_init(&stream->mutex);
+    }
     if (status != UM_OK) {
         um_vk_unref(device, stream->timeline);
         um_mem_free(stream);
         *out = NULL;
-        return status;
     }
-    um_mutex_lock(&device->mutex);
-    stream->queue = device->queue[device->next_queue++ % device->queue_count];
-    um_mutex_unlock(&device->mutex);
-    return UM_OK;
+    return status;
 }
 
 void um_vk_stream_destroy(um_backend_stream *stream)
@@ -56,6 +76,7 @@ void um_vk_stream_destroy(um_backend_stream *stream)
     if (um_vk_synchronize(stream, UINT64_MAX) != UM_OK) um_vk_discard(stream);
     if (stream->first) return; /* the driver does not tell whether that is done: all of it stays */
     if (stream->scratch) um_vk_free(device, stream->scratch);
+    stream->timeline->last = stream->last;
     um_vk_unref(device, stream->timeline);
     um_mutex_destroy(&stream->mutex);
     um_mem_free(stream);
@@ -72,14 +93,6 @@ static uint64_t newest_of(const um_backend_stream *stream, uint64_t ticket)
     for (const um_vk_batch *b = stream->first; b && b->number <= ticket; b = b->next)
         number = b->number;
     return number;
-}
-
-um_status um_vk_state(um_backend_stream *stream)
-{
-    um_mutex_lock(&stream->mutex);
-    um_status status = um_error_status(&stream->error);
-    um_mutex_unlock(&stream->mutex);
-    return status;
 }
 
 um_status um_vk_record(um_backend_stream *stream, uint64_t *ticket)
@@ -125,7 +138,7 @@ static um_status wait_locked(um_backend_stream *stream, um_backend_stream *other
 um_status um_vk_wait(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket)
 {
     bool before = (uintptr_t)stream < (uintptr_t)other;
-    if (stream == other) return um_vk_state(stream);
+    if (stream == other) return um_vk_make_room(stream);
     um_mutex_lock(before ? &stream->mutex : &other->mutex);
     um_mutex_lock(before ? &other->mutex : &stream->mutex);
     um_status status = wait_locked(stream, other, ticket);
@@ -191,15 +204,13 @@ um_status um_vk_clear_error(um_backend_stream *stream)
 
 um_status um_vk_make_room(um_backend_stream *stream)
 {
-    uint64_t bytes = 0, batches = 0;
     um_mutex_lock(&stream->mutex);
-    um_vk_settle(stream);
-    if (stream->open) bytes = stream->open->staged_bytes;
-    for (const um_vk_batch *b = stream->first; b; b = b->next, batches++) bytes += b->staged_bytes;
+    uint64_t bytes = stream->staged_bytes, ticket = stream->last - AHEAD_BATCHES / 2;
+    bool full = bytes >= AHEAD_BYTES || stream->batch_count >= AHEAD_BATCHES;
     um_status status = um_error_status(&stream->error);
     um_mutex_unlock(&stream->mutex);
-    if (bytes < AHEAD_BYTES && batches < AHEAD_BATCHES) return status;
-    return um_vk_synchronize(stream, UINT64_MAX);
+    if (!full || stream->records) return status;
+    return um_vk_synchronize(stream, bytes >= AHEAD_BYTES ? UINT64_MAX : ticket);
 }
 
 /* At once, where the host sees the memory and no work of the stream is before it. */
@@ -207,8 +218,9 @@ um_status um_vk_write(um_backend_stream *stream, um_ptr dst, const void *src, ui
 {
     void *host;
     um_vk_find(stream->device, dst, size_bytes, &host);
-    um_status status = um_vk_make_room(stream);
     um_mutex_lock(&stream->mutex);
+    um_vk_settle(stream);
+    um_status status = um_error_status(&stream->error);
     if (status == UM_OK && host && !stream->first && !stream->open) {
         memcpy(host, src, (size_t)size_bytes);
         size_bytes = 0;
@@ -253,6 +265,7 @@ um_status um_vk_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t 
 
 um_status um_vk_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes)
 {
+    UM_TRY(um_vk_make_room(stream));
     um_mutex_lock(&stream->mutex);
     um_status status = um_vk_begin(stream);
     if (status == UM_OK) um_vk_copy_bytes(stream, dst, src, size_bytes);
@@ -268,6 +281,7 @@ um_status um_vk_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes,
     for (uint32_t bits = 8 * pattern_bytes; bits < 64; bits *= 2) words |= words << bits;
     if (words >> 32 != (uint32_t)words || dst % 4 != 0 || size_bytes % 4 != 0)
         return um_kdriver_fill(stream, um_vk_enqueue, dst, size_bytes, pattern, pattern_bytes);
+    UM_TRY(um_vk_make_room(stream));
     um_mutex_lock(&stream->mutex);
     um_status status = um_vk_begin(stream);
     if (status == UM_OK) um_vk_fill_words(stream, dst, size_bytes, (uint32_t)words);

@@ -108,6 +108,8 @@ static void vulkan_close(um_backend_device *device)
 {
     um_kdriver_close(&device->k);
     if (device->handle) {
+        (void)device->vk.vkDeviceWaitIdle(device->handle); /* its threads, too, are done then */
+        um_vk_timelines_release(device);
         um_vk_batches_release(device);
         um_vk_faults_release(device);
         um_blocks_release(&device->blocks);

@@ -70,6 +70,7 @@ struct um_backend_device {
     um_blocks blocks;         /* the device's, the host's */
     struct um_vk_batch *idle; /* batches to be used again */
     struct um_vk_fault *spare;
+    struct um_vk_timeline *timelines; /* that no stream has */
 };
 
 /* Of those in `bits` the first type of memory that has what it must, and if one does, what is
@@ -92,10 +93,12 @@ typedef struct um_vk_shared {
     void (*destroy)(um_backend_device *device, void *self);
 } um_vk_shared;
 
-/* A stream's semaphore, which later work of others may wait for. */
+/* A stream's semaphore, which later work of others may wait for; then another stream's. */
 typedef struct um_vk_timeline {
     um_vk_shared shared;
     vk_object semaphore;
+    uint64_t last; /* no stream has used a higher number */
+    struct um_vk_timeline *next;
 } um_vk_timeline;
 
 enum { UM_VK_WORDS = 64 };
@@ -149,6 +152,7 @@ struct um_backend_stream {
     um_mutex mutex;                     /* of what follows, since other threads ask for tickets */
     um_vk_batch *open, *first, *newest; /* recorded into; submitted, oldest first */
     uint64_t last;                      /* the highest number a batch has had */
+    uint64_t batch_count, staged_bytes; /* of those submitted; of all that are not done */
     um_error error;                     /* code OK: none */
     um_hazards hazards;
     um_ptr scratch;
@@ -192,6 +196,7 @@ void um_vk_batches_release(um_backend_device *device);
 
 um_status um_vk_stream_create(um_backend_device *device, um_backend_stream **out);
 void um_vk_stream_destroy(um_backend_stream *stream);
+void um_vk_timelines_release(um_backend_device *device);
 um_status um_vk_record(um_backend_stream *stream, uint64_t *ticket);
 um_status um_vk_wait(um_backend_stream *stream, um_backend_stream *other, uint64_t ticket);
 um_status um_vk_query(um_backend_stream *stream, uint64_t ticket);
@@ -202,11 +207,9 @@ um_status um_vk_read(um_backend_stream *stream, void *dst, um_ptr src, uint64_t 
 um_status um_vk_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t size_bytes);
 um_status um_vk_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
                      uint32_t pattern_bytes);
-/* Before what takes much of the host's memory until it is done: waits, where there is enough of
- * that; and then as um_vk_state. */
+/* The stream's error, if it has one by now; before, where what is on its way takes much of the
+ * host's memory, waits for some. */
 um_status um_vk_make_room(um_backend_stream *stream);
-/* The stream's error, if it has one by now. */
-um_status um_vk_state(um_backend_stream *stream);
 
 /* ---- recorder.c ----------------------------------------------------------------------------- */
 
