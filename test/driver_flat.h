@@ -134,6 +134,63 @@ static void test_writes_ahead(void)
     um_stream_release(stream);
 }
 
+static void short_stream(um_stream *other, um_ptr ptr)
+{
+    um_stream *stream;
+    um_event event;
+    CHECK_OK(um_stream_create(device, &stream));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(um_fill(stream, ptr, 1024, "s", 1));
+        CHECK_OK(um_record(stream, &event));
+        CHECK_OK(um_wait(other, event));
+        CHECK_OK(um_fill(other, ptr, 1024, "o", 1));
+        CHECK_OK(um_record(other, &event));
+    }
+    CHECK_OK(um_synchronize(other));
+    um_stream_release(stream);
+}
+
+/* Streams that others wait for go as soon as that is done. */
+static void test_streams_come_and_go(void)
+{
+    um_stream *other;
+    um_ptr ptr;
+    CHECK_OK(um_stream_create(device, &other));
+    CHECK_OK(um_alloc(device, 1024, &ptr));
+    for (int i = 0; i < 5; i++) short_stream(other, ptr);
+    level first = level_now();
+    for (int i = 0; i < 300; i++) short_stream(other, ptr);
+    level now = level_now();
+    check_level(&first, &now, 0);
+    CHECK_OK(um_free(device, ptr));
+    um_stream_release(other);
+}
+
+/* Many small ops, and nobody waits: there is an end to what is kept for them. */
+static void test_ops_ahead(void)
+{
+    enum { OPS = 150000, MOST = 80 };
+    const int64_t count = 64;
+    um_stream *stream;
+    um_ptr ptr;
+    um_view x, y;
+    CHECK_OK(um_stream_create(device, &stream));
+    CHECK_OK(um_alloc(device, 1024, &ptr));
+    CHECK_OK(um_fill(stream, ptr, 1024, &(uint32_t){0}, 4));
+    CHECK_OK(um_view_make(ptr, UM_F32, 1, &count, &x));
+    CHECK_OK(um_view_make(ptr + 256, UM_F32, 1, &count, &y));
+    um_op op = {.id = UM_OP_ADD, .in_count = 2, .out_count = 1, .in = {x, y}, .out = {x}};
+    CHECK_OK(um_enqueue(stream, &op));
+    CHECK_OK(um_synchronize(stream));
+    int64_t before = resident_bytes();
+    for (int i = 0; i < OPS; i++) CHECK_OK(um_enqueue(stream, &op));
+    int64_t more = (resident_bytes() - before) >> 20;
+    CHECK_MSG(more < MOST, "%lld MiB more", (long long)more);
+    CHECK_OK(um_synchronize(stream));
+    CHECK_OK(um_free(device, ptr));
+    um_stream_release(stream);
+}
+
 /* Whoever only goes on and never waits meets it, too. */
 static void test_late_error(void)
 {
@@ -180,6 +237,8 @@ static int run_flat(int argc, char **argv)
     }
     TEST(test_flat);
     TEST(test_writes_ahead);
+    TEST(test_streams_come_and_go);
+    TEST(test_ops_ahead);
     TEST(test_late_error);
     TEST(test_all_is_given_back);
     return TEST_RESULT();
