@@ -350,29 +350,16 @@ um_status um_cl_copy(um_backend_stream *stream, um_ptr dst, um_ptr src, uint64_t
     return um_cl_worked(stream, um_cl_run(stream, &step));
 }
 
-/* OpenCL fills from a multiple of the pattern's size to another. What lies before and behind is
- * written, which a recorder does not note, and the pattern turned by as much. */
+/* OpenCL fills from a multiple of the pattern's size on. */
 um_status um_cl_fill(um_backend_stream *stream, um_ptr dst, uint64_t size_bytes, uint64_t pattern,
                      uint32_t pattern_bytes)
 {
-    uint64_t offset;
-    uint8_t bytes[2 * sizeof pattern];
-    um_cl_step step = {.kind = UM_CL_FILL, .pattern_bytes = pattern_bytes};
+    um_cl_step step = {
+        .kind = UM_CL_FILL, .pattern_bytes = pattern_bytes, .size_bytes = (size_t)size_bytes};
     UM_TRY(um_cl_state(stream));
-    step.dst = um_cl_find(stream->device, dst, &offset);
-    memcpy(bytes, &pattern, pattern_bytes);
-    memcpy(bytes + pattern_bytes, &pattern, pattern_bytes);
-    uint64_t before = (pattern_bytes - offset % pattern_bytes) % pattern_bytes;
-    before = UM_MIN(before, size_bytes);
-    uint64_t behind = (size_bytes - before) % pattern_bytes;
-    uint64_t middle = size_bytes - before - behind;
-    if (stream->is_recorder && before + behind > 0)
-        return UM_FAIL(UM_UNSUPPORTED, "opencl: only fills of whole patterns are recorded");
-    if (before) UM_TRY(um_cl_write(stream, dst, bytes, before));
-    if (behind) UM_TRY(um_cl_write(stream, dst + before + middle, bytes + before, behind));
-    if (middle == 0) return UM_OK;
-    memcpy(step.pattern, bytes + before, pattern_bytes);
-    step.to = offset + before;
-    step.size_bytes = (size_t)middle;
+    step.dst = um_cl_find(stream->device, dst, &step.to);
+    if (step.to % pattern_bytes != 0)
+        return um_kdriver_fill(stream, um_cl_enqueue, dst, size_bytes, pattern, pattern_bytes);
+    memcpy(step.pattern, &pattern, pattern_bytes);
     return um_cl_worked(stream, um_cl_run(stream, &step));
 }
