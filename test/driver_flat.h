@@ -5,7 +5,7 @@
 #define UM_TEST_DRIVER_FLAT_H
 
 #include "base/base.h"
-#include "test/test.h"
+#include "test/driver_pools.h"
 
 #include <stdlib.h>
 #include <umbel/umbel.h>
@@ -235,6 +235,7 @@ static int run_flat(int argc, char **argv)
         printf("skipped: %s\n", um_last_error()->message);
         return 77;
     }
+    fill_pools(device, NULL);
     TEST(test_flat);
     TEST(test_writes_ahead);
     TEST(test_streams_come_and_go);

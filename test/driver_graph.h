@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "base/os.h"
-#include "test/test.h"
+#include "test/driver_pools.h"
 
 #include <stdlib.h>
 #include <umbel/umbel.h>
@@ -366,6 +366,7 @@ static void test_warm(void)
         CHECK_OK(um_copy(s, m.x[3], m.x[4], 4096));
     }
     CHECK_OK(um_capture_end(s, &graph));
+    fill_pools(device, s);
     level cold = level_now();
     launch_warm(s, graph, 4);
     level first = level_now();

@@ -1,5 +1,6 @@
 /* driver_fault.h's program on Vulkan, and many times on one device. Skipped where no driver is. */
 #include "test/driver_fault.h"
+#include "test/driver_pools.h"
 #include "test/vk_wrap.h"
 
 enum { NO_DEVICE_MEMORY = -2, LOST = -4 };
@@ -33,6 +34,7 @@ static void test_many_times(void)
     float result[FLOATS];
     fail_at(0, false);
     CHECK_OK(um_open("vulkan:0", &device));
+    fill_pools(device, NULL);
     for (int i = 0; i < 20; i++) CHECK_OK(run(device, result));
     int64_t handles = vk_wrap.handles, blocks = um_mem_live_count(), made = vk_wrap.made[0];
     for (int i = 0; i < 200; i++) CHECK_OK(run(device, result));
