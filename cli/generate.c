@@ -199,6 +199,7 @@ static void show_speed(const generate_options *options, const generator *g)
             um_device_name(g->device), UM_MIN(g->prompt_count, g->steps),
             rate(UM_MIN(g->prompt_count, g->steps), g->prompt_ns), g->generated_count,
             rate(g->generated_count, g->generate_ns));
+    fprintf(stderr, ", %llu ops fell back", (unsigned long long)um_fallback_count(g->device));
     if (options->temperature > 0) fprintf(stderr, ", seed %llu", (unsigned long long)options->seed);
     fputc('\n', stderr);
 }

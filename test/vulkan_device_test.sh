@@ -40,9 +40,9 @@ check() {
     echo "$name: $*: $(tail -1 "$work/out")"
 }
 
-story() {
-    "$umbel" generate "$models/stories260K.bin" --tokenizer "$models/tok512.bin" --steps "$2" \
-        --temperature 0 --device "$1" 2>/dev/null
+story() { # what falls back is counted
+    env -u UMBEL_STRICT "$umbel" generate "$models/stories260K.bin" --steps "$2" \
+        --tokenizer "$models/tok512.bin" --temperature 0 --device "$1" 2>"$work/speed"
 }
 
 # drive NAME STEPS
@@ -60,6 +60,7 @@ drive() {
     story cpu "$2" >"$work/cpu"
     story vulkan:0 "$2" >"$work/vulkan"
     cmp "$work/cpu" "$work/vulkan"
+    grep ', 0 ops fell back' "$work/speed"
     echo "$1: the story is the CPU's, byte for byte"
     ran=1
 }
