@@ -11,13 +11,8 @@ export UMBEL_BACKENDS=vulkan,cpu UMBEL_STRICT=1 UMBEL_CACHE_DIR="$work/cache" XD
 ran=0
 
 if ls /usr/share/vulkan/explicit_layer.d/*khronos_validation.json >/dev/null 2>&1; then
-    cat >"$work/vk_layer_settings.txt" <<END
-khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
-khronos_validation.log_filename = $work/messages
-khronos_validation.report_flags = error,warn
-khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
-END
-    export VK_LAYER_SETTINGS_PATH="$work" VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
+    VK_LAYER_SETTINGS_PATH=$(cd "$(dirname "$0")" && pwd)
+    export VK_LAYER_SETTINGS_PATH VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
 else
     echo "without the validation layer (Debian's vulkan-validationlayers has it)"
 fi
@@ -26,14 +21,13 @@ fi
 check() {
     name=$1
     shift
-    rm -f "$work/messages"
     "$umbel" check "$@" --device vulkan:0 >"$work/out" || {
         grep -v '^skipped' "$work/out"
         echo "FAIL: $name: $*"
         exit 1
     }
-    if [ -s "$work/messages" ]; then
-        head -c 3000 "$work/messages"
+    if grep -q 'msgNum: ' "$work/out"; then
+        head -c 3000 "$work/out"
         echo "FAIL: $name: $*: the validation layer has something to say"
         exit 1
     fi
