@@ -67,25 +67,11 @@ static bool is_wide(const um_op *op)
     return wide;
 }
 
-static bool has_fma(const um_op *op)
-{
-    bool has = op->id == UM_OP_FMA;
-    for (int32_t which = 0; which < UM_PROGRAMS; which++) {
-        const um_map_program *p = um_op_program(op, which);
-        for (int32_t i = 0; p && i < p->inst_count; i++) has |= p->inst[i].op == UM_OP_FMA;
-    }
-    return has;
-}
-
 bool um_kdriver_supports(const um_kdriver *k, const um_op *op, char *why, size_t why_size)
 {
-    const char *lacks = !(k->types & UM_BIT(UM_F64))    ? "f64"
-                        : k->lacks_fma64 && has_fma(op) ? "fma of f64 that rounds once"
-                                                        : NULL;
-    if (!lacks || !is_wide(op))
+    if ((k->types & UM_BIT(UM_F64)) || !is_wide(op))
         return um_planner_supports(k->kernels, &k->limits, op, why, why_size);
-    if (why_size > 0)
-        snprintf(why, why_size, "%s: the device has no %s", um_op_name(op->id), lacks);
+    if (why_size > 0) snprintf(why, why_size, "%s: the device has no f64", um_op_name(op->id));
     return false;
 }
 

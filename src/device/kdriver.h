@@ -23,8 +23,7 @@ typedef struct um_kdriver_desc {
 typedef struct um_kdriver {
     /* The driver's to say, before it is opened: */
     um_klimits limits;
-    uint32_t types;   /* that its kernels have, but those of 32 bits: bit 1u << um_dtype */
-    bool lacks_fma64; /* that rounds once */
+    uint32_t types; /* that its kernels have, but those of 32 bits: bit 1u << um_dtype */
     /* Good once it is: */
     um_device_info info;  /* as the backend describes it */
     const um_kunit *unit; /* the desc's */

@@ -89,6 +89,7 @@ struct um_kernel {
     um_status status; /* the first mistake of the building, else UM_OK */
     um_error error;   /* it */
     bool finished;
+    bool fma_twice; /* what it is for may round an fma of f64 twice */
 };
 
 /* Whether they are the same text, and a hash of that. */

@@ -67,5 +67,7 @@ um_status um_kplan_launch(um_kplan *plan, const char *name, uint32_t size, um_kl
 {
     um_kernel_desc desc = {.name = name, .group_size = {size}};
     *launch = &plan->launch[plan->launch_count++];
-    return um_kernel_create(&desc, &(*launch)->kernel);
+    UM_TRY(um_kernel_create(&desc, &(*launch)->kernel));
+    (*launch)->kernel->fma_twice = plan->unit && plan->unit->fma_twice;
+    return UM_OK;
 }

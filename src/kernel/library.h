@@ -63,6 +63,7 @@ typedef struct um_kunit {
     bool async_copy;
     uint32_t own_tile; /* of a processor: rows and columns of a large product an invocation makes;
                         * a multiple of 4, at most 16 */
+    bool fma_twice;    /* its fma of f64 may round twice */
 } um_kunit;
 
 typedef struct um_kplan {

@@ -267,84 +267,111 @@ static um_val f_isinf(um_kernel *k, um_val x)
 
 /* ---- floats, more inputs -------------------------------------------------------------------- */
 
-/* Of f32, rounded once on any target: P = a b and C = c as whole numbers of 64 bits at one power of
- * two, of which the lower one's lost bits are its lowest. The higher one has 14 or 38 bits below
- * its lowest, so the sum rounds as if none were lost. */
-#define U64(v)      um_kvalue_number(k, UM_U64, (double)(v))
-#define I32(v)      um_k_i32(k, (v))
-#define WIDE(v)     um_k_convert(k, UM_U64, (v))
-#define CHOOSE(...) um_k_select(k, __VA_ARGS__)
-
-/* a >> n, n below 64 and above 0 where it counts, with a lowest bit that says whether bits were
- * lost. */
-static um_val shift_jamming(um_kernel *k, um_val a, um_val n)
+static um_val bits_of(um_kernel *k, um_val x)
 {
-    um_val by = WIDE(um_k_min(k, um_k_max(k, n, I32(0)), I32(63)));
-    um_val left = um_k_shr(k, a, by), lost = um_k_ne(k, um_k_shl(k, left, by), a);
-    return um_k_or(k, left, CHOOSE(lost, U64(1), U64(0)));
+    return um_k_bitcast(k, is_f64(k, x) ? UM_I64 : UM_I32, 1, x);
 }
 
-static um_val top_bit(um_kernel *k, um_val a)
+static um_val float_of(um_kernel *k, um_val bits)
 {
-    um_val high = um_k_convert(k, UM_U32, um_k_shr(k, a, U64(32)));
-    um_val low = um_k_convert(k, UM_U32, a), none = um_k_eq(k, high, um_k_u32(k, 0));
-    um_val zeros = um_k_clz(k, CHOOSE(none, low, high));
-    return um_k_sub(k, CHOOSE(none, I32(31), I32(63)), um_k_convert(k, UM_I32, zeros));
+    return um_k_bitcast(k, dtype_of(k, bits) == UM_I64 ? UM_F64 : UM_F32, 1, bits);
 }
 
-/* m 2^(e - 150), m of at most 63 bits, rounded to f32's bits but the sign. */
-static um_val round_to_f32(um_kernel *k, um_val m, um_val e)
+/* a + b; where that is not exact, its neighbour whose last bit is 1: what is rounded further is
+ * rounded as if it were exact. */
+static um_val sum_to_odd(um_kernel *k, um_val a, um_val b)
 {
-    um_val drop = um_k_sub(k, top_bit(k, m), I32(23)), one = U64(1), least = um_k_sub(k, I32(1), e);
-    drop = um_k_max(k, drop, least); /* subnormal: fewer bits */
-    um_val up = WIDE(um_k_min(k, um_k_max(k, um_k_neg(k, drop), I32(0)), I32(63)));
-    m = shift_jamming(k, um_k_shl(k, m, up), um_k_sub(k, drop, I32(2))); /* two bits to round by */
-    m = CHOOSE(um_k_lt(k, drop, I32(2)),
-               um_k_shl(k, m, WIDE(um_k_sub(k, I32(2), um_k_max(k, drop, I32(0))))), m);
-    um_val odd = um_k_and(k, um_k_shr(k, m, U64(2)), one);
-    um_val number = um_k_shr(k, um_k_add(k, m, um_k_add(k, one, odd)), U64(2));
-    um_val exponent = um_k_min(k, um_k_max(k, um_k_add(k, e, drop), I32(1)), I32(255));
-    um_val bits = um_k_add(k, um_k_shl(k, um_k_convert(k, UM_U32, exponent), um_k_u32(k, 23)),
-                           um_k_sub(k, um_k_convert(k, UM_U32, number), um_k_u32(k, 1 << 23)));
-    return um_k_min(k, bits, um_k_u32(k, 0x7f800000));
+    um_val lost, sum = um_k_sum(k, a, b, &lost), bits = bits_of(k, sum);
+    um_val even = is_zero(k, um_k_and(k, bits, num(k, bits, 1)));
+    um_val inward = below(k, um_k_xor(k, bits, bits_of(k, lost)), 0);
+    um_val odd = um_k_select(k, inward, plus(k, bits, -1), plus(k, bits, 1));
+    return float_of(k, um_k_select(k, um_k_and(k, even, is_nonzero(k, lost)), odd, bits));
 }
 
+/* x + y + z rounded once, and what that lost, itself to odd. */
+static um_val sum_of_three(um_kernel *k, um_val x, um_val y, um_val z, um_val *lost)
+{
+    um_val y_low, x_low, sum = um_k_sum(k, x, um_k_sum(k, y, z, &y_low), &x_low);
+    return um_k_sum(k, sum, sum_to_odd(k, x_low, y_low), lost);
+}
+
+/* The upper half of x's digits, so that products of halves are exact: Veltkamp. */
+static um_val half_of(um_kernel *k, um_val x)
+{
+    um_val wide = times(k, x, is_f64(k, x) ? 0x1p27 + 1 : 0x1p12 + 1);
+    return um_k_sub(k, wide, um_k_sub(k, wide, x));
+}
+
+/* A float's digits after the point, its exponent's bias, how far f_fma lets exponents be apart. */
+typedef struct format {
+    int32_t digits, bias, apart;
+} format;
+
+static um_val exponent_of(um_kernel *k, const format *f, um_val bits)
+{
+    um_val field = um_k_shr(k, bits, num(k, bits, f->digits));
+    return um_k_and(k, field, num(k, bits, 2 * f->bias + 1));
+}
+
+/* A finite x is s 2^(e - bias): gives s, |s| < 2. */
+static um_val significand_of(um_kernel *k, const format *f, um_val x, um_val *e)
+{
+    um_val bits = bits_of(k, x), field = exponent_of(k, f, bits), one = bits_of(k, num(k, x, 1));
+    um_val low = um_k_and(k, bits, num(k, bits, ldexp(1, f->digits) - 1));
+    um_val s = float_of(k, um_k_or(k, low, one));
+    s = um_k_select(k, is_zero(k, field), plus(k, s, -1), s);
+    *e = um_k_max(k, field, num(k, bits, 1));
+    return um_k_select(k, below(k, bits, 0), um_k_neg(k, s), s);
+}
+
+/* r + rest, times 2^(e - bias), without its sign: bits. Where that is subnormal, a power of two
+ * whose last digit is its last one makes the sum round there. */
+static um_val scaled_bits(um_kernel *k, const format *f, um_val r, um_val rest, um_val e)
+{
+    um_val bits = bits_of(k, r), off = um_k_sub(k, num(k, e, f->bias), e), digits;
+    um_val at = um_k_sub(k, exponent_of(k, f, bits), off), small = below(k, at, 1);
+    off = um_k_add(k, off, um_k_select(k, small, num(k, e, 1), num(k, e, 0)));
+    off = um_k_shl(k, off, num(k, e, f->digits));
+    digits = float_of(k, um_k_select(k, small, off, num(k, e, 0)));
+    digits = um_k_select(k, below(k, bits, 0), um_k_neg(k, digits), digits);
+    um_val size = bits_of(k, um_k_abs(k, sum_of_three(k, digits, r, rest, &rest)));
+    um_val infinite = um_k_ge(k, at, num(k, e, 2 * f->bias + 1));
+    um_val inf = bits_of(k, num(k, r, (double)INFINITY));
+    return um_k_select(k, infinite, inf, um_k_sub(k, size, off));
+}
+
+/* Rounded once on any target: Boldo and Melquiond, Emulation of a FMA (2008), on significands, so
+ * that nothing leaves the range. Exponents further apart than `apart` make no difference: the
+ * smaller one is below all that the larger one has. */
 static um_val f_fma(um_kernel *k, um_val a, um_val b, um_val c)
 {
-    um_val in[3] = {a, b, c}, m[3], e[3], sign[3], small[3];
-    if (is_f64(k, a)) return um_k_fma(k, a, b, c);
-    for (int32_t i = 0; i < 3; i++) {
-        um_val bits = um_k_bitcast(k, UM_U32, 1, in[i]),
-               low = um_k_and(k, bits, um_k_u32(k, 0x7fffff));
-        um_val field = um_k_and(k, um_k_shr(k, bits, um_k_u32(k, 23)), um_k_u32(k, 255));
-        um_val normal = um_k_ne(k, field, um_k_u32(k, 0));
-        m[i] = WIDE(CHOOSE(normal, um_k_or(k, low, um_k_u32(k, 1 << 23)), low));
-        e[i] = um_k_convert(k, UM_I32, CHOOSE(normal, field, um_k_u32(k, 1)));
-        sign[i] = um_k_shr(k, bits, um_k_u32(k, 31));
-        small[i] = um_k_ne(k, field, um_k_u32(k, 255)); /* finite */
-    }
-    um_val p = um_k_shl(k, um_k_mul(k, m[0], m[1]), U64(14)), other = um_k_shl(k, m[2], U64(38));
-    um_val p_e = um_k_sub(k, um_k_add(k, e[0], e[1]), I32(164)), c_e = um_k_sub(k, e[2], I32(38));
-    p_e = CHOOSE(um_k_eq(k, p, U64(0)), I32(-400), p_e);
-    um_val p_sign = um_k_xor(k, sign[0], sign[1]);
-    p = shift_jamming(k, p, um_k_sub(k, c_e, p_e));
-    other = shift_jamming(k, other, um_k_sub(k, p_e, c_e));
-    um_val same = um_k_eq(k, p_sign, sign[2]), less = um_k_lt(k, p, other);
-    um_val difference = CHOOSE(less, um_k_sub(k, other, p), um_k_sub(k, p, other));
-    um_val sum = CHOOSE(same, um_k_add(k, p, other), difference);
-    um_val minus = CHOOSE(same, p_sign, CHOOSE(less, sign[2], p_sign));
-    um_val none = um_k_eq(k, sum, U64(0));
-    um_val bits = CHOOSE(none, um_k_u32(k, 0), round_to_f32(k, sum, um_k_max(k, p_e, c_e)));
-    minus = CHOOSE(none, um_k_and(k, p_sign, sign[2]), minus);
-    bits = um_k_or(k, bits, um_k_shl(k, minus, um_k_u32(k, 31)));
-    um_val both = um_k_and(k, small[0], small[1]);
-    um_val rest = um_k_add(k, CHOOSE(both, c, um_k_mul(k, a, b)), c); /* what is not finite */
-    return CHOOSE(um_k_and(k, both, small[2]), um_k_bitcast(k, UM_F32, 1, bits), rest);
+    if (is_f64(k, a) && !k->fma_twice) return um_k_fma(k, a, b, c);
+    const format f = is_f64(k, a) ? (format){52, 1023, 164} : (format){23, 127, 77};
+    um_val e[3], x = significand_of(k, &f, a, &e[0]), y = significand_of(k, &f, b, &e[1]);
+    um_val z = significand_of(k, &f, c, &e[2]), x_high = half_of(k, x), y_high = half_of(k, y);
+    um_val x_low = um_k_sub(k, x, x_high), y_low = um_k_sub(k, y, y_high), p = um_k_mul(k, x, y);
+    um_val lost = um_k_sub(k, um_k_mul(k, x_high, y_high), p);
+    lost = um_k_add(k, lost, um_k_mul(k, x_high, y_low));
+    lost = um_k_add(k, lost, um_k_mul(k, x_low, y_high));
+    lost = um_k_add(k, lost, um_k_mul(k, x_low, y_low));
+    um_val base = um_k_max(k, plus(k, um_k_add(k, e[0], e[1]), -f.bias), plus(k, e[2], -f.apart));
+    base = um_k_select(k, is_zero(k, p), e[2], base);
+    um_val down = um_k_max(k, um_k_sub(k, e[2], base), num(k, base, -f.apart));
+    um_val scale = um_k_shl(k, plus(k, down, f.bias), num(k, base, f.digits));
+    um_val rest, r = sum_of_three(k, p, um_k_mul(k, z, float_of(k, scale)), lost, &rest);
+    um_val none = is_zero(k, r), c_bits = bits_of(k, c);
+    um_val p_sign = um_k_xor(k, bits_of(k, a), bits_of(k, b));
+    um_val minus = um_k_select(k, none, um_k_and(k, p_sign, c_bits), bits_of(k, r));
+    um_val size = um_k_select(k, none, num(k, base, 0), scaled_bits(k, &f, r, rest, base));
+    um_val sign = um_k_and(k, minus, num(k, base, is_f64(k, a) ? -0x1p63 : -0x1p31));
+    um_val result = float_of(k, um_k_or(k, size, sign)); /* a negation may lose subnormal ones */
+    um_val inf = num(k, a, (double)INFINITY), a_real = um_k_lt(k, um_k_abs(k, a), inf);
+    um_val b_real = um_k_lt(k, um_k_abs(k, b), inf), both = um_k_and(k, a_real, b_real);
+    p = um_k_mul(k, um_k_select(k, a_real, x, a), um_k_select(k, b_real, y, b));
+    um_val special = um_k_add(k, um_k_select(k, both, c, p), c);
+    both = um_k_and(k, both, um_k_lt(k, um_k_abs(k, c), inf));
+    return um_k_select(k, both, result, special);
 }
-#undef U64
-#undef I32
-#undef WIDE
-#undef CHOOSE
 
 /* Scaled by a power of two where squares would overflow, or vanish. */
 static um_val f_hypot(um_kernel *k, um_val a, um_val b)

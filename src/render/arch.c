@@ -26,14 +26,14 @@ static const struct {
     um_target target;
     const char *arch; /* and those whose name begins so */
     um_kunit unit;
-} rows[] = {{UM_TARGET_CUDA, "sm_8", {TILES(sm_80), 32, true, false}},
-            {UM_TARGET_CUDA, "sm_9", {TILES(sm_80), 32, true, false}},
-            {UM_TARGET_CUDA, "sm_1", {TILES(sm_80), 32, true, false}},
-            {UM_TARGET_HIP, "gfx90a", {TILES(gfx90a), 64, false, false}},
-            {UM_TARGET_HIP, "gfx942", {TILES(gfx942), 64, false, false}},
-            {UM_TARGET_HIP, "gfx11", {TILES(wmma), 32, false, false}},
-            {UM_TARGET_HIP, "gfx12", {TILES(wmma), 32, false, false}},
-            {UM_TARGET_METAL, "apple", {TILES(apple), 32, false, false}}};
+} rows[] = {{UM_TARGET_CUDA, "sm_8", {TILES(sm_80), 32, true, false, false}},
+            {UM_TARGET_CUDA, "sm_9", {TILES(sm_80), 32, true, false, false}},
+            {UM_TARGET_CUDA, "sm_1", {TILES(sm_80), 32, true, false, false}},
+            {UM_TARGET_HIP, "gfx90a", {TILES(gfx90a), 64, false, false, false}},
+            {UM_TARGET_HIP, "gfx942", {TILES(gfx942), 64, false, false, false}},
+            {UM_TARGET_HIP, "gfx11", {TILES(wmma), 32, false, false, false}},
+            {UM_TARGET_HIP, "gfx12", {TILES(wmma), 32, false, false, false}},
+            {UM_TARGET_METAL, "apple", {TILES(apple), 32, false, false, false}}};
 
 void um_lacks_no_unit(um_klacks *lacks, const um_kunit *unit)
 {
@@ -44,7 +44,7 @@ void um_lacks_no_unit(um_klacks *lacks, const um_kunit *unit)
 
 const um_kunit *um_spirv_arch_unit(const char *arch)
 {
-    static const um_kunit unit = {TILES(cooperative), 32, false, false};
+    static const um_kunit unit = {TILES(cooperative), 32, false, false, true};
     return strcmp(arch, "khr") == 0 ? &unit : NULL;
 }
 

@@ -189,6 +189,7 @@ static um_status interp_open(int32_t ordinal, um_backend_device **out)
                                "16 or 32",
                                um_env_name(UM_ENV_INTERP_TILES), tiles);
     }
+    device->unit.fma_twice = as != NULL; /* not of all targets, but tried on each */
     um_status status = open_kernels(device);
     if (status != UM_OK) {
         interp_close(device);

@@ -126,7 +126,7 @@ static void read_tiles(um_vk_physical *p)
     const uint32_t *model = p->more[VK_WITH_MEMORY_MODEL].has;
     vk_matrix all[64];
     uint32_t count = UM_COUNT_OF(all);
-    p->unit = (um_kunit){.tiles = p->tile, .subgroup = p->subgroup_size};
+    p->unit = (um_kunit){.tiles = p->tile, .subgroup = p->subgroup_size, .fma_twice = true};
     if (!p->more[VK_WITH_MATRICES].has[0] || !model[0] || !model[1] || !p->subgroup_size ||
         p->properties.limits.shared_bytes < UM_KUNIT_SHARED_BYTES ||
         !um_vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)

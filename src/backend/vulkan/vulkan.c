@@ -67,7 +67,7 @@ static bool is_asked(const char *word) { return um_list_has(um_env_get(UM_ENV_VU
 static um_status open_kernels(um_backend_device *device, int32_t ordinal)
 {
     /* What lavapipe loads, it loads lane by lane: a larger tile loads less. */
-    static const um_kunit processor = {.own_tile = 16};
+    static const um_kunit processor = {.own_tile = 16, .fma_twice = true};
     const vk_properties *p = &device->physical->properties;
     bool is_cpu = p->kind == VK_DEVICE_CPU;
     const um_kunit *unit = is_cpu && !is_asked("gpu") ? &processor : &device->physical->unit;
@@ -95,7 +95,6 @@ static void set_ways(um_backend_device *device)
     device->by_address = p->more[VK_WITH_ADDRESSES].has[0] && !is_asked("descriptors");
     device->is_mapped = is_shared(p) && !is_asked("staging");
     device->k.types = p->types;
-    device->k.lacks_fma64 = true; /* SPIR-V's may round twice */
     uint64_t most = LIMIT_BYTES;
     if (!device->by_address) most = UM_MIN(most, l->storage_range - l->storage_alignment);
     device->k.limits = (um_klimits){most / 256 * 256, {l->group_count[0], l->group_count[1]}, 0};
